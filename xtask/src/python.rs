@@ -25,6 +25,7 @@ const TESTS: Wheel = Wheel {
         "duckdb==2.0.1",
         "mypy==2.4.1",
         "numpy==2.4.6",
+        "pandas==3.1.1",
         "polars==2.1.0",
         "pyarrow==26.0.1",
         "pytest==9.2.0",
@@ -57,7 +58,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
 
 /// The step of CI.
 pub fn check(workspace: &Workspace) -> Result<Unchecked> {
-    if process::probe(Command::new("python3").arg("--version")).is_none() {
+    if !is_there() {
         return Ok(Unchecked::some("the Python package: there is no python3"));
     }
     run(workspace, &Options { release: false })?;
@@ -84,9 +85,19 @@ fn build(workspace: &Workspace, profile: &str) -> Result<PathBuf> {
     Ok(wheels.next().context("maturin wrote no wheel")??.path())
 }
 
-fn test(workspace: &Workspace, wheel: &PathBuf) -> Result<()> {
+/// The Python that has what the tests need beside the package.
+pub fn interpreter(workspace: &Workspace) -> Result<PathBuf> {
     let pytest = TESTS.install(workspace)?;
-    let python = pytest.with_file_name("python");
+    Ok(pytest.with_file_name("python"))
+}
+
+/// Whether there is a Python to make one of.
+pub fn is_there() -> bool {
+    process::probe(Command::new("python3").arg("--version")).is_some()
+}
+
+fn test(workspace: &Workspace, wheel: &PathBuf) -> Result<()> {
+    let python = interpreter(workspace)?;
     process::run(
         Command::new(&python)
             .args(["-m", "pip", "install", "--quiet", "--no-input", "--no-deps"])

@@ -1,15 +1,17 @@
 //! Arrays of a device that go out, by the array interfaces and DLPack.
 
 use std::any::Any;
+use std::ptr;
 
 use bytemuck::Pod;
-use gpumap::{Buffer, Device};
+use gpumap::{Buffer, Device, Stream};
 use pyo3::exceptions::{PyAttributeError, PyBufferError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::dlpack::{self, CUDA};
-use crate::dtype::Item;
+use crate::dtype::{Dtype, Item};
+use crate::error::exception;
 use crate::incoming::handle;
 
 /// A contiguous array of answers in the memory of a device, of one dimension, or of two if the answers are rows. numpy,
@@ -25,12 +27,20 @@ pub struct Array {
     _owner: Box<dyn Any + Send + Sync>,
 }
 
+/// Where arrays of the host without elements are.
+static NOTHING: u64 = 0;
+
 impl Array {
     /// The first `len` items of some memory.
     pub fn new<T: Pod + Send + Sync>(buffer: Buffer<T>, item: Item, len: usize) -> Self {
         debug_assert!(len <= buffer.len() && item.bytes() == size_of::<T>());
         Self {
-            at: buffer.as_ptr().expose_provenance(),
+            at: match (len, buffer.device().is_cuda()) {
+                // The interface of arrays of a GPU has 0 for it, and numpy's does not know it.
+                (0, true) => 0,
+                (0, false) => (&raw const NOTHING).expose_provenance(),
+                _ => buffer.as_ptr().expose_provenance(),
+            },
             len,
             item,
             device: buffer.device().clone(),
@@ -45,13 +55,35 @@ impl Array {
 
     fn interface<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let interface = PyDict::new(py);
-        let at = if self.len == 0 { 0 } else { self.at };
         interface.set_item("shape", PyTuple::new(py, self.shape())?)?;
         interface.set_item("typestr", self.item.dtype.typestr())?;
-        interface.set_item("data", (at, false))?;
+        interface.set_item("data", (self.at, false))?;
         interface.set_item("strides", py.None())?;
         interface.set_item("version", 3)?;
         Ok(interface)
+    }
+
+    /// Another one with the same items.
+    fn copied(&self) -> gpumap::Result<Self> {
+        let stream = Stream::new(&self.device)?;
+        let bytes = self.len * self.item.bytes();
+        let from = ptr::with_exposed_provenance_mut::<u8>(self.at);
+        // SAFETY: the items, which this keeps, and which were written by an operation that has ended.
+        let from = unsafe { Buffer::from_raw_parts(&stream, from, bytes) }?;
+        // SAFETY: all of it is written below.
+        let mut copy = unsafe { Buffer::<u8>::uninit(&stream, bytes) }?;
+        copy.as_view_mut().copy_from(&from.as_view())?;
+        stream.synchronize()?;
+        let one = Item {
+            dtype: Dtype::Bool,
+            width: None,
+        };
+        let copy = Self::new(copy, one, bytes);
+        Ok(Self {
+            len: self.len,
+            item: self.item,
+            ..copy
+        })
     }
 
     fn without(attribute: &str) -> PyErr {
@@ -110,7 +142,7 @@ impl Array {
         }
     }
 
-    /// The elements as a capsule of DLPack. The operation has ended, so every stream may use them.
+    /// The elements as a capsule of DLPack, or a copy of them. The operation has ended, so every stream may use them.
     #[pyo3(signature = (*, stream = None, max_version = None, dl_device = None, copy = None))]
     fn __dlpack__<'py>(
         slf: &Bound<'py, Self>,
@@ -124,22 +156,24 @@ impl Array {
             handle(0)?;
         }
         let device = this.__dlpack_device__();
-        if dl_device.is_some_and(|wanted| wanted != device) || copy == Some(true) {
+        if dl_device.is_some_and(|wanted| wanted != device) {
             return Err(PyBufferError::new_err(
-                "the array is not copied for DLPack: ask for it where it is",
+                "the array is not copied to another device by DLPack: ask for it where it is",
             ));
         }
+        let py = slf.py();
+        let is_copied = copy == Some(true);
+        let owner = match is_copied {
+            true => Bound::new(py, py.detach(|| this.copied()).map_err(exception)?)?,
+            false => slf.clone(),
+        };
         let tensor = dlpack::Tensor {
-            at: this.at,
+            at: owner.get().at,
             len: this.len,
             item: this.item,
             device,
+            is_copied,
         };
-        dlpack::capsule(
-            slf.clone().into_any().unbind(),
-            slf.py(),
-            tensor,
-            max_version,
-        )
+        dlpack::capsule(owner.into_any().unbind(), py, tensor, max_version)
     }
 }

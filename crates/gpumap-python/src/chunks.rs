@@ -95,6 +95,14 @@ impl Chunks {
     }
 }
 
+/// A copy of items; nothing if there is no memory for it.
+pub fn owned<T: Pod>(items: &[T]) -> Option<Vec<T>> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(items.len()).ok()?;
+    copy.extend_from_slice(items);
+    Some(copy)
+}
+
 /// A new array of numpy with these items.
 pub fn copied<T: Pod + Send + Sync>(py: Python<'_>, items: &[T], item: impl Into<Item>) -> Answer {
     let mut places = Places::<T>::on_host(py, item, items.len())?;

@@ -18,6 +18,8 @@ pub struct Tensor {
     pub len: usize,
     pub item: Item,
     pub device: (i32, i32),
+    /// Whether it is the consumer's own.
+    pub is_copied: bool,
 }
 
 /// `DLTensor`.
@@ -68,6 +70,9 @@ impl Drop for Manager {
     }
 }
 
+/// `DLPACK_FLAG_BITMASK_IS_COPIED`.
+const IS_COPIED: u64 = 1 << 1;
+
 const NAME: &CStr = c"dltensor";
 const VERSIONED_NAME: &CStr = c"dltensor_versioned";
 
@@ -104,7 +109,7 @@ pub fn capsule<'py>(
                 minor: 0,
                 manager,
                 deleter: Some(delete_versioned),
-                flags: 0,
+                flags: if of.is_copied { IS_COPIED } else { 0 },
                 tensor,
             });
             (

@@ -5,6 +5,8 @@ use gpumap::file::Kind;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
+use crate::number::Number;
+
 /// The type of an array's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dtype {
@@ -138,19 +140,60 @@ impl From<Dtype> for Item {
     }
 }
 
-/// A type of values that Rust has.
+/// A type of numbers that Rust has.
 pub trait Element: bytemuck::Pod + Send + Sync {
-    /// Reads one from a number of Python's.
-    fn extract(number: &Bound<'_, PyAny>) -> PyResult<Self>;
+    const DTYPE: Dtype;
+
+    /// The value that equals a number of Python's. A float that a type of floats has not is rounded, as everywhere; an integer is not.
+    fn exactly(number: Number) -> Option<Self>;
 }
 
-macro_rules! elements {
-    ($($t:ty)*) => {
+macro_rules! integers {
+    ($($t:ident $dtype:ident),*) => {
         $(impl Element for $t {
-            fn extract(number: &Bound<'_, PyAny>) -> PyResult<Self> {
-                number.extract()
+            const DTYPE: Dtype = Dtype::$dtype;
+
+            fn exactly(number: Number) -> Option<Self> {
+                number.integer()?.try_into().ok()
             }
         })*
     };
 }
-elements!(u32 i32 f32 u64 i64 f64);
+integers!(u32 U32, i32 I32, u64 U64, i64 I64);
+
+macro_rules! floats {
+    ($($t:ident $dtype:ident),*) => {
+        $(impl Element for $t {
+            const DTYPE: Dtype = Dtype::$dtype;
+
+            fn exactly(number: Number) -> Option<Self> {
+                if let Number::Float(number) = number {
+                    let rounded = number as $t;
+                    return (rounded.is_finite() || !number.is_finite()).then_some(rounded);
+                }
+                let integer = number.integer()?;
+                let float = integer as $t;
+                (float as i128 == integer).then_some(float)
+            }
+        })*
+    };
+}
+floats!(f32 F32, f64 F64);
+
+/// Calls a generic function for numbers of this type.
+macro_rules! for_number {
+    ($dtype:expr, $function:ident::<_ $(, $more:ty)?> $arguments:tt) => {
+        match $dtype {
+            Dtype::U32 => $function::<u32 $(, $more)?> $arguments,
+            Dtype::I32 => $function::<i32 $(, $more)?> $arguments,
+            Dtype::F32 => $function::<f32 $(, $more)?> $arguments,
+            Dtype::U64 => $function::<u64 $(, $more)?> $arguments,
+            Dtype::I64 => $function::<i64 $(, $more)?> $arguments,
+            Dtype::F64 => $function::<f64 $(, $more)?> $arguments,
+            Dtype::Bool => Err(pyo3::exceptions::PyTypeError::new_err(
+                "numbers are not of bool: use u32, i32, f32, u64, i64 or f64",
+            )),
+        }
+    };
+}
+pub(crate) use for_number;

@@ -1,6 +1,7 @@
 //! Errors of the library as exceptions.
 
 use gpumap::file::FileError;
+use gpumap::sharded::GroupError;
 use gpumap::{Error, ErrorKind};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyMemoryError, PyOSError, PyRuntimeError, PyValueError};
@@ -39,7 +40,7 @@ create_exception!(
 
 /// The exception that Python expects of an error.
 pub fn exception(error: Error) -> PyErr {
-    let text = error.to_string();
+    let text = words(&error);
     match error.kind() {
         ErrorKind::OutOfMemory => PyMemoryError::new_err(text),
         ErrorKind::InvalidInput => PyValueError::new_err(text),
@@ -54,6 +55,65 @@ pub fn exception(error: Error) -> PyErr {
         ErrorKind::NoDevice => DeviceError::new_err(text),
         _ => GpumapError::new_err(text),
     }
+}
+
+/// What an error says to a program in Python: the remedy is by its own names.
+fn words(error: &Error) -> String {
+    match error {
+        Error::NoDriver => {
+            "no CUDA driver found: install an NVIDIA driver, or pass device=\"cpu\"".to_owned()
+        }
+        Error::NoDevice { ordinal, count } => format!(
+            "no CUDA device {ordinal}: the driver shows {count}; pass another device, and check CUDA_VISIBLE_DEVICES"
+        ),
+        Error::UnsupportedDevice {
+            name, major, minor, ..
+        } => format!(
+            "{name} has compute capability {major}.{minor}, and 7.0 or newer is needed: pass another device, or device=\"cpu\""
+        ),
+        Error::Full {
+            len,
+            slots,
+            batch,
+            growth: None,
+            ..
+        } => format!(
+            "the map is full: a batch of {batch} pairs does not fit beside {len} pairs in {slots} slots; make it with a larger capacity, or with grows=True"
+        ),
+        Error::StreamIsCaptured => {
+            "the stream is being captured into a CUDA graph: end the capture first, or pass another stream".to_owned()
+        }
+        Error::Group(GroupError::SameDevice { first, second, .. }) => {
+            format!("ranks {first} and {second} have the same GPU: name each once")
+        }
+        Error::File {
+            path: Some(path),
+            cause,
+        } => match words_of_file(cause) {
+            Some(words) => format!("{}: {words}", path.display()),
+            None => error.to_string(),
+        },
+        _ => error.to_string(),
+    }
+}
+
+/// What is wrong with a file, where the library's remedy is not one of Python's.
+fn words_of_file(cause: &FileError) -> Option<String> {
+    Some(match cause {
+        FileError::NotAMap => "is not a saved map: pass a file that save wrote".to_owned(),
+        FileError::Multimap => {
+            "has several pairs with one key, which no map of Python can have".to_owned()
+        }
+        FileError::RowBound { rows, most, .. } => format!(
+            "has rows below {rows}, and load makes {most} at most for its keys: pass capacity={rows}, or call compact before it is saved"
+        ),
+        FileError::Slots {
+            slots, pairs, most, ..
+        } => format!(
+            "asks for {slots} slots for {pairs} pairs, and load makes {most} at most: call shrink_to_fit before it is saved"
+        ),
+        _ => return None,
+    })
 }
 
 /// What the system calls the error of a file.

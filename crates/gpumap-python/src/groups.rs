@@ -309,7 +309,7 @@ impl<K: Pod + Send + Sync> Batched for Native<K, Chosen> {
         let places = |room| Groups::<K>::new(py, stream.clone(), of.key, &of.answers, room);
         let finish =
             |groups: &mut Groups<K>| groups.filled(|keys, columns| self.finish_into(keys, columns));
-        let (groups, len) = places::dump(py, self.len(), places, finish)?;
+        let (groups, len) = places::dump(py, py.detach(|| self.len()), places, finish)?;
         groups.fitted(py, len, !to_device)
     }
 
@@ -366,7 +366,8 @@ impl GroupBy {
     }
 
     fn __len__(&self, py: Python<'_>) -> usize {
-        self.started(py).map_or(0, |started| started.groups.len())
+        let started = self.started(py);
+        py.detach(|| started.map_or(0, |started| started.groups.len()))
     }
 
     /// Adds a batch: for each aggregate its name, what it is, and its column. Returns how many groups are new.
@@ -382,16 +383,13 @@ impl GroupBy {
             .into_iter()
             .map(|(_, what, column)| (what, column))
             .collect();
-        // Other threads wait until the first batch has decided what the groups are.
-        let mut first = self.lock(py);
-        let Some(started) = first.clone() else {
-            let device = |keys: &Incoming| device_of(py, self.device.as_deref(), keys);
-            let (device, keys, asked) = batch_of(keys, Wanted::Keys, &asked, device, stream)?;
-            let (started, new) = for_width!(keys.item, start(py, &device, &keys, &asked, names))?;
-            *first = Some(Arc::new(started));
-            return Ok(new);
+        let started = match self.started(py) {
+            Some(started) => started,
+            None => match self.first(py, keys, &asked, &names, stream)? {
+                Ok(new) => return Ok(new),
+                Err(started) => started,
+            },
         };
-        drop(first);
         // In the order of the first batch.
         let place = |name| names.iter().position(|given| given == name);
         match started.names.iter().map(place).collect::<Option<Vec<_>>>() {
@@ -437,6 +435,30 @@ impl GroupBy {
 }
 
 impl GroupBy {
+    /// Adds the first batch, which decides what the groups are, and returns how many there are; or what another thread has decided
+    /// meanwhile.
+    fn first(
+        &self,
+        py: Python<'_>,
+        keys: &Bound<'_, PyAny>,
+        asked: &[Wish<'_>],
+        names: &[String],
+        stream: usize,
+    ) -> PyResult<Result<usize, Arc<Started>>> {
+        let device = |keys: &Incoming| device_of(py, self.device.as_deref(), keys);
+        // Not under the lock: a conversion of an argument is code of the caller, which may use the groups.
+        let (device, keys, asked) = batch_of(keys, Wanted::Keys, asked, device, stream)?;
+        // Other threads wait for the end of the batch.
+        let mut first = self.lock(py);
+        if let Some(started) = &*first {
+            return Ok(Err(Arc::clone(started)));
+        }
+        let names = names.to_vec();
+        let (started, new) = for_width!(keys.item, start(py, &device, &keys, &asked, names))?;
+        *first = Some(Arc::new(started));
+        Ok(Ok(new))
+    }
+
     fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Option<Arc<Started>>> {
         let locked = self.started.lock_py_attached(py);
         locked.unwrap_or_else(PoisonError::into_inner)

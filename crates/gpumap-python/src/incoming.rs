@@ -1,26 +1,30 @@
-//! Arrays of the caller: numpy's by their struct, a GPU's by the CUDA array interface, Arrow's by capsules. What is none of these becomes an array of
-//! numpy first, by a function of the part in Python.
+//! Arrays of the caller, and what becomes one: [`Incoming::of`] is the only way in for numbers, and decides for every argument.
+//!
+//! What has a type of elements must have the map's: arrays of numpy by their struct, of a GPU by the CUDA array interface, of Arrow by
+//! capsules, of others by numpy. They are used where they are, or copied in the host's memory, if they are not one element after the
+//! other there. What has none, as a list, is taken number by number ([`Numbers`]).
 
 use std::iter;
 use std::ptr;
 use std::slice;
 use std::sync::OnceLock;
 
+use arrow_buffer::Buffer as Memory;
 use bytemuck::Pod;
 use gpumap::{Buffer, Device, Input, Source, Stream};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString};
 
-use crate::arrow::{self, Numbers};
+use crate::arrow::{self, Column};
 use crate::dlpack;
-use crate::dtype::{Dtype, Item};
+use crate::dtype::{Dtype, Element, Item, for_number};
 use crate::error::exception;
+use crate::number::Numbers;
 use crate::numpy::{self, Described};
 
-/// A contiguous array of the caller, of one dimension, or of two if its items are rows.
+/// An array of the caller, one element after the other, of one dimension, or of two if its items are rows.
 pub struct Incoming {
     at: usize,
     len: usize,
@@ -32,8 +36,8 @@ pub struct Incoming {
     ordinal: Option<usize>,
     /// It keeps the memory alive,
     _owner: Py<PyAny>,
-    /// and this, if it is of Arrow.
-    _memory: Option<arrow_buffer::Buffer>,
+    /// and this, if it is of Arrow, or was a list.
+    _memory: Option<Memory>,
 }
 
 /// The type that items must have.
@@ -48,17 +52,51 @@ pub enum Wanted {
 }
 
 impl Wanted {
-    /// Whether numbers of this type do as they are.
-    fn takes(self, dtype: Dtype) -> bool {
+    /// How many numbers an item has, where that is known.
+    fn width(self) -> Option<usize> {
         match self {
-            Self::Item(item) => item.dtype == dtype,
-            Self::Keys | Self::Numbers => true,
+            Self::Item(item) => item.width,
+            Self::Keys | Self::Numbers => None,
+        }
+    }
+
+    /// What the items of an array of this type and shape are; `found` names its type.
+    fn item(
+        self,
+        dtype: Option<Dtype>,
+        found: &str,
+        shape: &[usize],
+        what: &str,
+    ) -> PyResult<Item> {
+        match self {
+            Self::Item(item) if dtype == Some(item.dtype) => Ok(item),
+            Self::Item(item) => Err(PyTypeError::new_err(format!(
+                "{what} are of {found}, not of {}: convert them",
+                item.dtype.name(),
+            ))),
+            Self::Keys => Ok(Item {
+                dtype: dtype.filter(|dtype| dtype.is_integer()).ok_or_else(|| {
+                    PyTypeError::new_err(format!(
+                        "{what} are of {found}, which is no type of keys: use u32, i32, u64 or i64"
+                    ))
+                })?,
+                width: (shape.len() == 2).then(|| shape[1]),
+            }),
+            Self::Numbers => {
+                let number = dtype.filter(|dtype| *dtype != Dtype::Bool);
+                let none = || {
+                    PyTypeError::new_err(format!(
+                        "{what} are of {found}: use u32, i32, f32, u64, i64 or f64"
+                    ))
+                };
+                Ok(number.ok_or_else(none)?.into())
+            }
         }
     }
 }
 
 impl Incoming {
-    /// Reads what an array says of itself.
+    /// Takes an argument.
     ///
     /// `stream` is used where the interface names none, as PyTorch's does not.
     pub fn of(
@@ -67,138 +105,155 @@ impl Incoming {
         what: &str,
         stream: usize,
     ) -> PyResult<Self> {
-        if let Some(incoming) = Self::try_of(array, wanted, what, stream)? {
-            return Ok(incoming);
-        }
-        if let Some(numbers) = arrow::numbers(array, what)?
-            && wanted.takes(numbers.item.dtype)
-        {
-            return Self::of_arrow(array, numbers, wanted, what);
-        }
-        let array = converted(array, wanted)?;
-        Self::try_of(&array, wanted, what, stream)?
-            .ok_or_else(|| PyTypeError::new_err(format!("{what} are no array")))
-    }
-
-    /// The same; nothing if it is no array of numpy or of a GPU.
-    fn try_of(
-        array: &Bound<'_, PyAny>,
-        wanted: Wanted,
-        what: &str,
-        stream: usize,
-    ) -> PyResult<Option<Self>> {
         let handle = handle(stream)?;
         // Each attribute that is not there costs an exception, so numpy's own are not asked for a GPU's.
-        if !numpy::is_array(array)? {
-            let interface = intern!(array.py(), "__cuda_array_interface__");
-            if let Some(interface) = array.getattr_opt(interface)? {
-                let (described, named) = on_device(&interface.cast_into()?, what)?;
-                let handle = named.map_or(Ok(handle), self::handle)?;
-                return Self::checked(array, described, Some(handle), wanted, what).map(Some);
-            }
+        if numpy::is_array(array)? {
+            return Self::of_numpy(array, wanted, what);
         }
+        if let Some(numbers) = Numbers::of(array, wanted.width(), what)? {
+            return Self::of_list(array, &numbers, wanted, what);
+        }
+        let interface = intern!(array.py(), "__cuda_array_interface__");
+        if let Some(interface) = array.getattr_opt(interface)? {
+            let (described, named) = on_device(&interface.cast_into()?, what)?;
+            let handle = named.map_or(Ok(handle), self::handle)?;
+            return Self::of_device(array, described, handle, wanted, what);
+        }
+        if let Some(column) = arrow::column(array, what)? {
+            return Self::of_arrow(array, column, wanted, what);
+        }
+        match numpy::converted(array, what)? {
+            Some(array) => Self::of_numpy(&array, wanted, what),
+            None => Err(PyTypeError::new_err(format!(
+                "{what} are of type {}: pass an array, a list or a number",
+                array.get_type().name()?
+            ))),
+        }
+    }
+
+    /// An array of numpy. One that is not one element after the other, as each second element or a column of a table, or that has
+    /// another byte order, is copied.
+    fn of_numpy(array: &Bound<'_, PyAny>, wanted: Wanted, what: &str) -> PyResult<Self> {
         let described = numpy::described(array)?;
-        let checked = |described| Self::checked(array, described, None, wanted, what);
-        described.map(checked).transpose()
+        if described.is_objects() {
+            // They have no type, as those of a list.
+            let list = array.call_method0(intern!(array.py(), "tolist"))?;
+            let numbers = Numbers::of(&list, wanted.width(), what)?;
+            let none = || PyTypeError::new_err(format!("{what} are an object, not numbers"));
+            return Self::of_list(array, &numbers.ok_or_else(none)?, wanted, what);
+        }
+        let dtype = described.dtype();
+        let found = match dtype {
+            Some(dtype) => dtype.name().to_owned(),
+            None => numpy::type_of(array)?,
+        };
+        let item = wanted.item(dtype, &found, &described.shape, what)?;
+        let len = expect_shape(&described.shape, item, what)?;
+        if described.is_plain {
+            return Ok(Self::of_host(array, described.at, len, item, None));
+        }
+        let copy = numpy::copied(array, item.dtype)?;
+        let at = numpy::described(&copy)?.at;
+        Ok(Self::of_host(&copy, at, len, item, None))
     }
 
-    fn of_arrow(
+    fn of_device(
         array: &Bound<'_, PyAny>,
-        Numbers { bytes, item, len }: Numbers,
+        described: Described,
+        stream: usize,
         wanted: Wanted,
         what: &str,
     ) -> PyResult<Self> {
-        let described = Described {
-            at: bytes.as_ptr().expose_provenance(),
-            shape: iter::once(len).chain(item.width).collect(),
-            typestr: item.dtype.typestr().to_owned(),
-            is_contiguous: true,
+        let dtype = described.dtype();
+        let found = match dtype {
+            Some(dtype) => dtype.name(),
+            None => &described.typestr,
         };
-        Ok(Self {
-            _memory: Some(bytes),
-            ..Self::checked(array, described, None, wanted, what)?
-        })
-    }
-
-    fn checked(
-        array: &Bound<'_, PyAny>,
-        Described {
-            at,
-            shape,
-            typestr,
-            is_contiguous,
-        }: Described,
-        stream: Option<usize>,
-        wanted: Wanted,
-        what: &str,
-    ) -> PyResult<Self> {
-        let item = match wanted {
-            Wanted::Item(item) if item.dtype.typestr() == typestr => item,
-            Wanted::Item(item) => {
-                return Err(PyTypeError::new_err(format!(
-                    "{what} have elements of type {typestr}, not {} ({})",
-                    item.dtype.typestr(),
-                    item.dtype.name(),
-                )));
-            }
-            Wanted::Keys => Item {
-                dtype: Dtype::with_typestr(&typestr)
-                    .filter(|dtype| dtype.is_integer())
-                    .ok_or_else(|| {
-                        PyTypeError::new_err(format!(
-                            "{typestr} is no type of keys: use u32, i32, u64 or i64"
-                        ))
-                    })?,
-                width: (shape.len() == 2).then(|| shape[1]),
-            },
-            Wanted::Numbers => {
-                let number = Dtype::with_typestr(&typestr);
-                let number = number.filter(|dtype| *dtype != Dtype::Bool);
-                let none = || {
-                    PyTypeError::new_err(format!(
-                        "{what} have elements of type {typestr}: use u32, i32, f32, u64, i64 or f64"
-                    ))
-                };
-                number.ok_or_else(none)?.into()
-            }
-        };
-        let len = match (item.width, shape.as_slice()) {
-            (None, &[len]) => len,
-            (Some(width), &[len, its]) if its == width => len,
-            (None, _) => {
-                return Err(PyValueError::new_err(format!(
-                    "{what} have {} dimensions; pass an array of one",
-                    shape.len()
-                )));
-            }
-            (Some(width), _) => {
-                return Err(PyValueError::new_err(format!(
-                    "{what} have the shape {shape:?}; pass an array of shape (n, {width})"
-                )));
-            }
-        };
-        if !is_contiguous {
+        let item = wanted.item(dtype, found, &described.shape, what)?;
+        let len = expect_shape(&described.shape, item, what)?;
+        if !described.is_plain {
             return Err(PyValueError::new_err(format!(
-                "{what} are not contiguous: pass a copy"
+                "{what} are not contiguous on the GPU: pass a copy"
             )));
         }
-        if at % item.dtype.bytes() != 0 {
+        if !described.at.is_multiple_of(item.dtype.bytes()) {
             return Err(PyValueError::new_err(format!(
                 "{what} are not aligned to their elements: pass a copy"
             )));
         }
         Ok(Self {
+            stream: Some(stream),
+            ordinal: ordinal(array)?,
+            ..Self::of_host(array, described.at, len, item, None)
+        })
+    }
+
+    fn of_arrow(
+        array: &Bound<'_, PyAny>,
+        column: Column,
+        wanted: Wanted,
+        what: &str,
+    ) -> PyResult<Self> {
+        let Column::Numbers {
+            bytes,
+            item: given,
+            len,
+        } = column
+        else {
+            // Without elements it has the type that is wanted.
+            let item = match wanted {
+                Wanted::Item(item) => item,
+                Wanted::Keys | Wanted::Numbers => Dtype::I64.into(),
+            };
+            return Ok(Self::of_host(array, 0, 0, item, None));
+        };
+        let shape: Vec<usize> = iter::once(len).chain(given.width).collect();
+        let item = wanted.item(Some(given.dtype), given.dtype.name(), &shape, what)?;
+        expect_shape(&shape, item, what)?;
+        let at = bytes.as_ptr().expose_provenance();
+        // Numbers of Arrow are aligned to 8 bytes at least, unless another library has made the array.
+        if !at.is_multiple_of(item.dtype.bytes()) {
+            return Err(PyValueError::new_err(format!(
+                "{what} are not aligned to their elements: pass a copy"
+            )));
+        }
+        Ok(Self::of_host(array, at, len, item, Some(bytes)))
+    }
+
+    fn of_list(
+        list: &Bound<'_, PyAny>,
+        numbers: &Numbers,
+        wanted: Wanted,
+        what: &str,
+    ) -> PyResult<Self> {
+        let dtype = match wanted {
+            Wanted::Item(item) => item.dtype,
+            Wanted::Keys | Wanted::Numbers => numbers.dtype(what)?,
+        };
+        let shape: Vec<usize> = iter::once(numbers.len).chain(numbers.width).collect();
+        let item = wanted.item(Some(dtype), dtype.name(), &shape, what)?;
+        expect_shape(&shape, item, what)?;
+        let memory = for_number!(item.dtype, memory_of::<_>(numbers, item, what))?;
+        let at = memory.as_ptr().expose_provenance();
+        Ok(Self::of_host(list, at, numbers.len, item, Some(memory)))
+    }
+
+    fn of_host(
+        owner: &Bound<'_, PyAny>,
+        at: usize,
+        len: usize,
+        item: Item,
+        memory: Option<Memory>,
+    ) -> Self {
+        Self {
             at,
             len,
             item,
-            stream,
-            ordinal: match stream {
-                Some(_) => ordinal(array)?,
-                None => None,
-            },
-            _owner: array.clone().unbind(),
-            _memory: None,
-        })
+            stream: None,
+            ordinal: None,
+            _owner: owner.clone().unbind(),
+            _memory: memory,
+        }
     }
 
     /// How many items there are.
@@ -282,7 +337,7 @@ fn on_device<'py>(
     if field(intern!(py, "mask"))?.is_some() {
         return Err(PyValueError::new_err(format!("{what} are masked")));
     }
-    let is_contiguous = match field(intern!(py, "strides"))? {
+    let is_plain = match field(intern!(py, "strides"))? {
         None => true,
         Some(strides) => {
             let bytes = Dtype::with_typestr(&typestr).map_or(0, Dtype::bytes);
@@ -294,7 +349,7 @@ fn on_device<'py>(
         at,
         shape,
         typestr,
-        is_contiguous,
+        is_plain,
     };
     Ok((
         described,
@@ -315,19 +370,30 @@ fn is_contiguous(shape: &[usize], strides: &[isize], bytes: usize) -> bool {
             })
 }
 
-/// A list, a number or an array of another library of the host, as an array of numpy.
-fn converted<'py>(elements: &Bound<'py, PyAny>, wanted: Wanted) -> PyResult<Bound<'py, PyAny>> {
-    static CONVERT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let py = elements.py();
-    let convert = CONVERT.get_or_try_init(py, || {
-        let arrays = py.import("gpumap_rs._arrays")?;
-        PyResult::Ok(arrays.getattr("as_array")?.unbind())
-    })?;
-    let (dtype, width) = match wanted {
-        Wanted::Item(item) => (Some(item.dtype.typestr()), item.width),
-        Wanted::Keys | Wanted::Numbers => (None, None),
-    };
-    convert.bind(py).call1((elements, dtype, width))
+/// The numbers of a list as elements of this type.
+fn memory_of<T: Element + arrow_buffer::ArrowNativeType>(
+    numbers: &Numbers,
+    item: Item,
+    what: &str,
+) -> PyResult<Memory> {
+    numbers.values::<T>(item, what).map(Memory::from_vec)
+}
+
+/// How many items an array of this shape has.
+fn expect_shape(shape: &[usize], item: Item, what: &str) -> PyResult<usize> {
+    match (item.width, shape) {
+        // A single number.
+        (None, []) => Ok(1),
+        (None, &[len]) => Ok(len),
+        (Some(width), &[len, its]) if its == width => Ok(len),
+        (None, _) => Err(PyValueError::new_err(format!(
+            "{what} have {} dimensions; pass an array of one",
+            shape.len()
+        ))),
+        (Some(width), _) => Err(PyValueError::new_err(format!(
+            "{what} have the shape {shape:?}; pass an array of shape (n, {width})"
+        ))),
+    }
 }
 
 /// The number of the GPU that an array is on. The CUDA array interface does not have it; PyTorch has a method, which is

@@ -126,12 +126,12 @@ impl JoinTable {
     }
 
     #[getter]
-    fn distinct(&self) -> usize {
-        self.table.distinct()
+    fn distinct(&self, py: Python<'_>) -> usize {
+        py.detach(|| self.table.distinct())
     }
 
-    fn __len__(&self) -> usize {
-        self.table.len()
+    fn __len__(&self, py: Python<'_>) -> usize {
+        py.detach(|| self.table.len())
     }
 
     fn trim(&self, py: Python<'_>) {

@@ -13,6 +13,7 @@ mod groups;
 mod incoming;
 mod joins;
 mod maps;
+mod number;
 mod numpy;
 mod pairs;
 mod places;
@@ -44,6 +45,8 @@ mod _native {
     use crate::joins::JoinTable;
     #[pymodule_export]
     use crate::maps::{Map, Set};
+    #[pymodule_export]
+    use crate::number::InexactError;
     #[pymodule_export]
     use crate::rows::RowMap;
     #[pymodule_export]

@@ -100,13 +100,13 @@ macro_rules! methods {
         impl $class {
             $($own)*
 
-            fn __len__(&self) -> usize {
-                self.$field.len()
+            fn __len__(&self, py: Python<'_>) -> usize {
+                py.detach(|| self.$field.len())
             }
 
             #[getter]
-            fn capacity(&self) -> usize {
-                self.$field.capacity()
+            fn capacity(&self, py: Python<'_>) -> usize {
+                py.detach(|| self.$field.capacity())
             }
 
             #[getter]

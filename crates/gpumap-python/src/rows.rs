@@ -107,7 +107,7 @@ impl<K: Pod + Send + Sync> AnyRows for gpumap::RowMap<K> {
         let stream = streams.default().map_err(exception)?;
         let places = |len| Places::<K>::at(py, on_device, &stream, item, len);
         let into = |keys: &mut Places<K>| self.keys_into(keys);
-        let (keys, len) = dump(py, self.len(), places, into)?;
+        let (keys, len) = dump(py, py.detach(|| self.len()), places, into)?;
         keys.answer(py, len)
     }
 
@@ -125,7 +125,7 @@ impl<K: Pod + Send + Sync> AnyRows for gpumap::RowMap<K> {
             Ok((keys, rows))
         };
         let into = |(keys, rows): &mut (_, _)| self.keys_with_rows_into(keys, rows);
-        let ((keys, rows), len) = dump(py, self.len(), places, into)?;
+        let ((keys, rows), len) = dump(py, py.detach(|| self.len()), places, into)?;
         pair(py, keys.answer(py, len)?, rows.answer(py, len)?)
     }
 
@@ -133,7 +133,7 @@ impl<K: Pod + Send + Sync> AnyRows for gpumap::RowMap<K> {
         let stream = streams.default().map_err(exception)?;
         let places = |len| Places::<u32>::at(py, on_device, &stream, Dtype::I32, len);
         let into = |old: &mut Places<u32>| self.compact_into(old);
-        let (old, len) = dump(py, self.len(), places, into)?;
+        let (old, len) = dump(py, py.detach(|| self.len()), places, into)?;
         old.answer(py, len)
     }
 
@@ -196,18 +196,18 @@ impl RowMap {
         Ok(Self { map, key, streams })
     }
 
-    fn __len__(&self) -> usize {
-        self.map.len()
+    fn __len__(&self, py: Python<'_>) -> usize {
+        py.detach(|| self.map.len())
     }
 
     #[getter]
-    fn row_bound(&self) -> usize {
-        self.map.row_bound()
+    fn row_bound(&self, py: Python<'_>) -> usize {
+        py.detach(|| self.map.row_bound())
     }
 
     #[getter]
-    fn capacity(&self) -> usize {
-        self.map.capacity()
+    fn capacity(&self, py: Python<'_>) -> usize {
+        py.detach(|| self.map.capacity())
     }
 
     #[getter]

@@ -3,32 +3,17 @@
 use bytemuck::Pod;
 use gpumap::primitives::{Direction, Element as Number};
 use gpumap::{Device, Stream, Value};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::device::primitives;
-use crate::dtype::Dtype;
+use crate::dtype::{Dtype, for_number};
 use crate::error::exception;
 use crate::incoming::{Incoming, Streams, Wanted};
 use crate::places::Places;
 use crate::typed::Answer;
 use crate::unique::device_of;
-
-/// Calls a generic function for numbers of this type.
-macro_rules! for_number {
-    ($dtype:expr, $function:ident::<_ $(, $more:ty)?> $arguments:tt) => {
-        match $dtype {
-            Dtype::U32 => $function::<u32 $(, $more)?> $arguments,
-            Dtype::I32 => $function::<i32 $(, $more)?> $arguments,
-            Dtype::F32 => $function::<f32 $(, $more)?> $arguments,
-            Dtype::U64 => $function::<u64 $(, $more)?> $arguments,
-            Dtype::I64 => $function::<i64 $(, $more)?> $arguments,
-            Dtype::F64 => $function::<f64 $(, $more)?> $arguments,
-            Dtype::Bool => Err(PyTypeError::new_err("numbers are not of bool")),
-        }
-    };
-}
 
 /// An array of the caller, and where the work on it is done.
 struct Work {

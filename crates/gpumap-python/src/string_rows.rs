@@ -43,23 +43,23 @@ impl StringRowMap {
         Ok(Self { map })
     }
 
-    fn __len__(&self) -> usize {
-        self.map.len()
+    fn __len__(&self, py: Python<'_>) -> usize {
+        py.detach(|| self.map.len())
     }
 
     #[getter]
-    fn row_bound(&self) -> usize {
-        self.map.row_bound()
+    fn row_bound(&self, py: Python<'_>) -> usize {
+        py.detach(|| self.map.row_bound())
     }
 
     #[getter]
-    fn capacity(&self) -> usize {
-        self.map.capacity()
+    fn capacity(&self, py: Python<'_>) -> usize {
+        py.detach(|| self.map.capacity())
     }
 
     #[getter]
-    fn byte_capacity(&self) -> usize {
-        self.map.byte_capacity()
+    fn byte_capacity(&self, py: Python<'_>) -> usize {
+        py.detach(|| self.map.byte_capacity())
     }
 
     #[getter]
@@ -131,7 +131,7 @@ impl StringRowMap {
     /// Where each string begins, and where the last one ends, and the bytes of all.
     fn key_columns(&self, py: Python<'_>) -> Answer {
         let strings = py.detach(|| self.map.keys()).map_err(exception)?;
-        let bytes = PyBytes::new(py, strings.bytes()).into_any().unbind();
+        let bytes = bytes_of(py, strings.bytes())?.into_any().unbind();
         pair(py, copied(py, strings.offsets(), Dtype::I64)?, bytes)
     }
 
@@ -148,18 +148,27 @@ impl StringRowMap {
 
 /// Strings as a list of `bytes`, or of `str`.
 fn list(py: Python<'_>, strings: &Strings, raw: bool) -> Answer {
-    let list = match raw {
-        true => PyList::new(py, strings.iter().map(|bytes| PyBytes::new(py, bytes))),
-        false => {
-            let text = |(i, bytes)| match str::from_utf8(bytes) {
-                Ok(text) => Ok(PyString::new(py, text)),
-                Err(_) => Err(PyValueError::new_err(format!(
-                    "string {i} is not UTF-8: pass raw=True for bytes"
-                ))),
-            };
-            let texts: PyResult<Vec<_>> = strings.iter().enumerate().map(text).collect();
-            PyList::new(py, texts?)
+    // One by one: each of these says what it has no memory for, and a list of a known length would panic.
+    let list = PyList::empty(py);
+    for (i, bytes) in strings.iter().enumerate() {
+        if raw {
+            list.append(bytes_of(py, bytes)?)?;
+            continue;
         }
-    };
-    Ok(list?.into_any().unbind())
+        if str::from_utf8(bytes).is_err() {
+            return Err(PyValueError::new_err(format!(
+                "string {i} is not UTF-8: pass raw=True for bytes"
+            )));
+        }
+        list.append(PyString::from_bytes(py, bytes)?)?;
+    }
+    Ok(list.into_any().unbind())
+}
+
+/// Bytes as `bytes`, where there is memory for them.
+fn bytes_of<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    PyBytes::new_with(py, bytes.len(), |places| {
+        places.copy_from_slice(bytes);
+        Ok(())
+    })
 }

@@ -1,13 +1,12 @@
 //! Strings of the caller: lists and whatever else has `str` and `bytes`, and numpy's arrays of strings of one width. They are
 //! copied one behind the other, while Python's lock is held. Those of Arrow lie so.
 
-use gpumap::strings::Strings;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-use crate::arrow::{self, Texts};
+use crate::arrow::{self, Copied, Texts};
 use crate::numpy;
 
 /// The strings of a batch: the bytes of `bytes`, and those of `str` in UTF-8.
@@ -25,6 +24,7 @@ pub fn strings_of(batch: &Bound<'_, PyAny>) -> PyResult<Texts> {
     if let Some(texts) = arrow::texts(batch)? {
         return Ok(texts);
     }
+    numpy::expect_no_nulls(batch, "the strings")?;
     // Of arrays of numpy and pandas.
     let collected = match batch.getattr_opt(intern!(batch.py(), "tolist"))? {
         Some(method) => collected(&method.call0()?),
@@ -34,14 +34,14 @@ pub fn strings_of(batch: &Bound<'_, PyAny>) -> PyResult<Texts> {
 }
 
 /// The strings of whatever has them one by one.
-fn collected(batch: &Bound<'_, PyAny>) -> PyResult<Strings> {
-    let mut strings = Strings::default();
+fn collected(batch: &Bound<'_, PyAny>) -> PyResult<Copied> {
+    let mut strings = Copied::new();
     for (i, string) in batch.try_iter()?.enumerate() {
         let string = string?;
         if let Ok(text) = string.cast::<PyString>() {
-            strings.extend([text.to_str()?]);
+            strings.push(text.to_str()?.as_bytes())?;
         } else if let Ok(bytes) = string.cast::<PyBytes>() {
-            strings.extend([bytes.as_bytes()]);
+            strings.push(bytes.as_bytes())?;
         } else {
             let name = string.get_type().name()?;
             return Err(PyTypeError::new_err(format!(
@@ -53,7 +53,7 @@ fn collected(batch: &Bound<'_, PyAny>) -> PyResult<Strings> {
 }
 
 /// Those of an array whose elements are strings of one width, with zeros behind shorter ones; nothing if it has others.
-fn of_numpy(array: &Bound<'_, PyAny>) -> PyResult<Option<Strings>> {
+fn of_numpy(array: &Bound<'_, PyAny>) -> PyResult<Option<Copied>> {
     let py = array.py();
     let dimensions: usize = array.getattr(intern!(py, "ndim"))?.extract()?;
     if dimensions != 1 {
@@ -69,16 +69,16 @@ fn of_numpy(array: &Bound<'_, PyAny>) -> PyResult<Option<Strings>> {
         return Ok(None);
     }
     if width == 0 {
-        return Ok(Some(Strings::from_iter(vec![""; array.len()?])));
+        return Copied::of((0..array.len()?).map(|_| &[][..])).map(Some);
     }
     // In the order of the elements, wherever they lie.
     let bytes = array.call_method0(intern!(py, "tobytes"))?;
     let bytes = bytes.cast::<PyBytes>()?.as_bytes();
     let elements = bytes.chunks_exact(width);
     if kind == 'S' {
-        return Ok(Some(elements.map(without_zeros).collect()));
+        return Copied::of(elements.map(without_zeros)).map(Some);
     }
-    let mut strings = Strings::default();
+    let mut strings = Copied::new();
     let (mut text, mut points) = (String::new(), Vec::new());
     for (i, element) in elements.enumerate() {
         points.clear();
@@ -97,7 +97,7 @@ fn of_numpy(array: &Bound<'_, PyAny>) -> PyResult<Option<Strings>> {
                 PyValueError::new_err(format!("string {i} has a surrogate, which UTF-8 has not"))
             })?);
         }
-        strings.extend([&text]);
+        strings.push(text.as_bytes())?;
     }
     Ok(Some(strings))
 }

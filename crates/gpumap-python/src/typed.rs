@@ -9,14 +9,15 @@ use bytemuck::Pod;
 use gpumap::op::{self, Op};
 use gpumap::sharded::Ranks;
 use gpumap::{Device, Key, Map, Merge, ShardedMap, Value, WideMap};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::chunks::{Chunks, copied};
+use crate::chunks::{Chunks, copied, owned};
 use crate::dtype::{Dtype, Element, Item};
 use crate::error::{BusyError, exception};
 use crate::gate::{Change as Changing, Gate};
 use crate::incoming::{Incoming, Items, Streams};
+use crate::number;
 use crate::pairs::{Origin, Pairs};
 use crate::places::{Places, dump};
 use crate::width::for_width;
@@ -270,8 +271,10 @@ impl<K: Pod + Send + Sync, V: Value, M: Pairs<K, V>> AnyKeys for Typed<K, V, M> 
     fn chunks(&self, pairs: usize) -> io::Result<Chunks> {
         let (key, value) = (self.key, self.value);
         Chunks::of(&self.map, self.gate(), pairs, move |chunk| {
-            let (keys, values) = (chunk.keys().to_vec(), chunk.values().to_vec());
+            let pairs = owned(chunk.keys()).zip(owned(chunk.values()));
             Box::new(move |py| {
+                let none = || PyMemoryError::new_err("no memory for a chunk: ask for smaller ones");
+                let (keys, values) = pairs.ok_or_else(none)?;
                 let keys = copied(py, &keys, key)?;
                 match value {
                     Some(value) => pair(py, keys, copied(py, &values, value)?),
@@ -291,9 +294,12 @@ impl<K: Key> AnySet for Typed<K, (), Map<K, ()>> {
 
     fn retrieve_all(&self, py: Python<'_>, on_device: bool) -> Answer {
         let places = |len| self.places_at(py, on_device, self.key, len);
-        let (keys, len) = dump(py, self.map.len(), places, |keys: &mut Places<K>| {
-            self.map.retrieve_keys_into(keys)
-        })?;
+        let (keys, len) = dump(
+            py,
+            py.detach(|| self.map.len()),
+            places,
+            |keys: &mut Places<K>| self.map.retrieve_keys_into(keys),
+        )?;
         keys.answer(py, len)
     }
 }
@@ -335,7 +341,7 @@ impl<K: Pod + Send + Sync, V: Value + Element, M: Pairs<K, V>> AnyMap for Typed<
         value: &Bound<'_, PyAny>,
         outcomes: bool,
     ) -> Answer {
-        let value = <V as Element>::extract(value)?;
+        let value = number::exactly::<V>(value, "the value")?;
         self.count(py, keys, outcomes, |flags| {
             self.call(py, keys, |k| {
                 let op = match how.present {
@@ -363,7 +369,7 @@ impl<K: Pod + Send + Sync, V: Value + Element, M: Pairs<K, V>> AnyMap for Typed<
     }
 
     fn get_or(&self, py: Python<'_>, keys: &Incoming, default: &Bound<'_, PyAny>) -> Answer {
-        let default = <V as Element>::extract(default)?;
+        let default = number::exactly::<V>(default, "the default")?;
         let mut values = self.places(py, keys, self.value())?;
         self.call(py, keys, |k| {
             self.map.execute(op::get(k).or(default).into(&mut values))
@@ -387,9 +393,12 @@ impl<K: Pod + Send + Sync, V: Value + Element, M: Pairs<K, V>> AnyMap for Typed<
                 self.places_at(py, on_device, self.value(), len)?,
             ))
         };
-        let ((keys, values), len) = dump(py, self.map.len(), places, |(keys, values)| {
-            self.map.dump(keys, values)
-        })?;
+        let ((keys, values), len) = dump(
+            py,
+            py.detach(|| self.map.len()),
+            places,
+            |(keys, values)| self.map.dump(keys, values),
+        )?;
         pair(py, keys.answer(py, len)?, values.answer(py, len)?)
     }
 }

@@ -98,7 +98,7 @@ def test_isin(device):
     np.testing.assert_array_equal(gm.isin(keys, among, device=device), np.isin(keys, among))
     assert gm.isin(keys, keys[:0], device=device).sum() == 0
     assert gm.isin([1, 2], [2], device=device).tolist() == [False, True]
-    with pytest.raises(TypeError, match="<u4"):
+    with pytest.raises(TypeError, match="the others are of u32, not of i64"):
         gm.isin(keys, among.astype(np.uint32), device=device)
     with pytest.raises(ValueError, match="2 dimensions"):
         gm.isin(keys.reshape(-1, 2), keys.reshape(-1, 2), device=device)
@@ -199,8 +199,6 @@ def test_dlpack_capsules(device):
     _, values = map.retrieve_all(to="device")
     assert "dltensor_versioned" in repr(values.__dlpack__(max_version=(1, 0)))
     assert "dltensor" in repr(values.__dlpack__())
-    with pytest.raises(BufferError):
-        values.__dlpack__(copy=True)
     if map.device == "cpu":
         assert values.__dlpack_device__() == (1, 0)
         assert np.from_dlpack(values).tolist() == [0.5]
@@ -233,16 +231,14 @@ def test_bad_arguments(device):
         gm.Map("u64", "bool", device=device)
     with pytest.raises(TypeError, match="f64"):
         gm.Map("f64", device=device)
-    with pytest.raises(TypeError, match="<i8"):
+    with pytest.raises(TypeError, match="the keys are of i64, not of u64"):
         map.get(np.arange(4))
-    with pytest.raises(TypeError, match="not of type u64"):
+    with pytest.raises(gm.InexactError, match="element 0 is -1, which is no value of u64"):
         map.get([-1])
-    with pytest.raises(TypeError, match="not of type u64"):
+    with pytest.raises(TypeError, match="element 0 is 'a' of type str, and no number"):
         map.get(["a"])
     with pytest.raises(ValueError, match="2 dimensions"):
         map.get(u64.reshape(2, 2))
-    with pytest.raises(ValueError, match="contiguous"):
-        map.get(u64[::2])
     with pytest.raises(ValueError, match="4 and 3"):
         map.insert(u64, np.zeros(3, np.float32))
     with pytest.raises(ValueError, match="no way to merge"):
@@ -253,10 +249,6 @@ def test_bad_arguments(device):
         map.get(u64, stream=0)
     with pytest.raises(ValueError, match="neither host nor device"):
         map.retrieve_all(to="disk")
-    unaligned = np.frombuffer(bytearray(17), np.uint8)[1:].view(np.uint64)
-    if unaligned.__array_interface__["data"][0] % 8:
-        with pytest.raises(ValueError, match="aligned"):
-            map.get(unaligned)
     assert len(map) == 0, "nothing was stored"
 
 
@@ -274,7 +266,7 @@ def test_what_arrays_of_a_gpu_say_is_checked():
         map.get(OnGpu())
     with pytest.raises(ValueError, match="the work is on the CPU"):
         map.insert(np.arange(4, dtype=np.uint64), OnGpu(typestr="<f4"))
-    with pytest.raises(TypeError, match="<i8"):
+    with pytest.raises(TypeError, match="the keys are of i64, not of u64"):
         map.get(OnGpu(typestr="<i8"))
     with pytest.raises(ValueError, match="2 dimensions"):
         map.get(OnGpu((2, 2)))

@@ -125,11 +125,9 @@ def test_bad_arguments(device):
         map.get(np.zeros(4, np.int32))
     with pytest.raises(ValueError, match=r"shape \[4, 2\]"):
         map.insert(np.zeros((4, 2), np.int32))
-    with pytest.raises(TypeError, match="<i8"):
+    with pytest.raises(TypeError, match="the keys are of i64, not of i32"):
         map.insert(np.zeros((4, 3), np.int64))
-    with pytest.raises(ValueError, match="contiguous"):
-        map.insert(np.zeros((4, 6), np.int32)[:, ::2])
-    with pytest.raises(TypeError, match="not of type i32"):
+    with pytest.raises(gm.InexactError, match=r"element \[0, 0\] is 0.5, which is no value of i32"):
         map.insert([[0.5, 1, 2]])
     assert len(map) == 0, "nothing was stored"
     with pytest.raises(TypeError, match="no type of keys"):

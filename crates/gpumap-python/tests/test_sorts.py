@@ -60,11 +60,11 @@ def test_counts_of_a_map(device):
 
 def test_bad_arguments(device):
     assert gm.sort([2, 1], device=device).tolist() == [1, 2]
-    with pytest.raises(TypeError, match="the numbers have elements of type"):
+    with pytest.raises(TypeError, match="the numbers are of (int16|bool)"):
         gm.sort(np.zeros(3, np.int16), device=device)
-    with pytest.raises(TypeError, match="the numbers have elements of type"):
+    with pytest.raises(TypeError, match="the numbers are of (int16|bool)"):
         gm.top_k(np.zeros(3, bool), 1, device=device)
-    with pytest.raises(TypeError, match="the values have elements of type"):
+    with pytest.raises(TypeError, match="the values are of int8"):
         gm.sort([1, 2], np.zeros(2, np.int8), device=device)
     with pytest.raises(ValueError, match="2 dimensions"):
         gm.sort(np.zeros((3, 2)), device=device)

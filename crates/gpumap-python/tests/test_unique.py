@@ -59,14 +59,12 @@ def test_bad_arguments(device):
     with pytest.raises(TypeError, match="no type of keys"):
         gm.unique(np.zeros(3, bool), device=device)
     with pytest.raises(TypeError, match="no type of keys"):
-        gm.unique(np.zeros(3, ">u4"), device=device)
+        gm.unique(np.zeros(3, ">f4"), device=device)
     with pytest.raises(ValueError, match="4 to 64"):
         gm.unique(np.zeros((3, 17), np.uint32), device=device)
     with pytest.raises(ValueError, match="4 to 64"):
         gm.unique(np.zeros((3, 0), np.uint32), device=device)
     with pytest.raises(ValueError, match="3 dimensions"):
         gm.unique(np.zeros((3, 2, 2), np.uint32), device=device)
-    with pytest.raises(ValueError, match="contiguous"):
-        gm.unique(np.zeros((8, 4), np.uint32)[:, ::2], device=device)
     with pytest.raises(ValueError, match="no device"):
         gm.unique([1], device="tpu")

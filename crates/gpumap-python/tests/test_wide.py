@@ -156,11 +156,11 @@ def test_bad_arguments(device):
     map = gm.WideMap("i32", 3, "u32", device=device)
     with pytest.raises(ValueError, match=r"shape \[4\]; pass an array of shape \(n, 3\)"):
         map.get(np.zeros(4, np.int32))
-    with pytest.raises(TypeError, match="<i8"):
+    with pytest.raises(TypeError, match="the keys are of i64, not of i32"):
         map.insert(np.zeros((4, 3), np.int64), np.zeros(4, np.uint32))
     with pytest.raises(ValueError, match="4 and 5 elements"):
         map.insert(np.zeros((4, 3), np.int32), np.zeros(5, np.uint32))
-    with pytest.raises(TypeError, match="<f4"):
+    with pytest.raises(TypeError, match="the values are of f32, not of u32"):
         map.insert(np.zeros((4, 3), np.int32), np.zeros(4, np.float32))
     assert len(map) == 0, "nothing was stored"
     with pytest.raises(TypeError, match="no type of keys"):

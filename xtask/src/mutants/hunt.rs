@@ -1,17 +1,19 @@
 //! Runs the tests on a planted bug until one of them fails.
 
+use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use std::{env, thread};
+use std::{env, fs, thread};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::list::Mutant;
 use crate::process::{self, display};
+use crate::python;
 use crate::workspace::Workspace;
 
 /// The packages whose tests run, the quick ones first, and their folders.
@@ -23,6 +25,13 @@ const PACKAGES: [(&str, &str); 6] = [
     ("gpumap-cli", "crates/gpumap-cli"),
     ("gpumap-tests", "tests"),
 ];
+
+/// The package whose tests pytest runs, and the folder of it; the program is called "python".
+const PYTHON_PACKAGE: &str = "gpumap-python";
+const PYTHON_FOLDER: &str = "crates/gpumap-python";
+
+/// How pytest ends if a filter leaves no test.
+const NO_TESTS: i32 = 5;
 
 /// What a program gets without a bug.
 const LONG: Duration = Duration::from_secs(1800);
@@ -38,7 +47,7 @@ const SHORT: Duration = Duration::from_secs(60);
 pub fn compile(workspace: &Workspace, copy: &Path) -> Result<()> {
     let mut command = process::cargo(workspace);
     command
-        .args(["check", "--locked", "--quiet"])
+        .args(["check", "--locked", "--quiet", "--package", PYTHON_PACKAGE])
         .args(packages())
         .current_dir(copy)
         .env("CARGO_TARGET_DIR", &workspace.target);
@@ -72,6 +81,20 @@ struct Program {
     folder: PathBuf,
     /// How long it is waited for.
     patience: Duration,
+    /// Where the package in Python is, if it is Python that runs pytest.
+    package: Option<PathBuf>,
+}
+
+/// Cargo in the copy, which has a build folder of its own.
+fn cargo_of(copy: &Path) -> Command {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command
+        .current_dir(copy)
+        .env("CARGO_TARGET_DIR", copy.with_file_name("target"))
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit());
+    command
 }
 
 /// The arguments that name the packages.
@@ -89,17 +112,12 @@ enum Ended {
 
 impl Programs {
     /// Builds them.
-    pub fn build(copy: &Path) -> Result<Self> {
-        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut command = Command::new(cargo);
+    pub fn build(workspace: &Workspace, copy: &Path) -> Result<Self> {
+        let mut command = cargo_of(copy);
         command
             .args(["test", "--no-run", "--locked"])
             .arg("--message-format=json-render-diagnostics")
-            .args(packages())
-            .current_dir(copy)
-            .env("CARGO_TARGET_DIR", copy.with_file_name("target"))
-            .stdin(Stdio::null())
-            .stderr(Stdio::inherit());
+            .args(packages());
         let output = command.output().context("could not start cargo")?;
         if !output.status.success() {
             bail!("`{}` failed in {}", display(&command), copy.display());
@@ -110,6 +128,9 @@ impl Programs {
             let is_there = |&(_, folder): &(_, &str)| program.folder.ends_with(folder);
             PACKAGES.iter().position(is_there)
         });
+        if python::is_there() {
+            programs.push(Program::of_python(workspace, copy)?);
+        }
         Ok(Self(programs))
     }
 
@@ -160,12 +181,44 @@ impl Program {
         }
     }
 
+    /// pytest, on the package with the module that is built in the copy.
+    fn of_python(workspace: &Workspace, copy: &Path) -> Result<Self> {
+        let mut command = cargo_of(copy);
+        process::run(command.args(["build", "--locked", "--quiet", "--package", PYTHON_PACKAGE]))?;
+        let package = copy.with_file_name("python");
+        let module = package.join("gpumap_rs");
+        fs::create_dir_all(&module)?;
+        for file in fs::read_dir(copy.join(PYTHON_FOLDER).join("python/gpumap_rs"))? {
+            let file = file?;
+            fs::copy(file.path(), module.join(file.file_name()))?;
+        }
+        let built = format!("debug/{DLL_PREFIX}gpumap_rs{DLL_SUFFIX}");
+        fs::copy(
+            copy.with_file_name("target").join(built),
+            module.join("_native.abi3.so"),
+        )?;
+        Ok(Self {
+            name: "python".to_owned(),
+            path: python::interpreter(workspace)?,
+            folder: copy.join(PYTHON_FOLDER),
+            patience: LONG,
+            package: Some(package),
+        })
+    }
+
     fn command(&self, number: usize, device: &str) -> Command {
         let mut command = Command::new(&self.path);
+        if let Some(package) = &self.package {
+            command
+                .args(["-m", "pytest", "-q", "-x", "-rf", "--tb=no"])
+                .args(["-p", "no:cacheprovider"])
+                .env("PYTHONPATH", package)
+                .env("PYTHONDONTWRITEBYTECODE", "1");
+        }
         command
             .current_dir(&self.folder)
             .env(NUMBER, number.to_string())
-            .env("GPUMAP_TEST_DEVICE", device)
+            .envs((!device.is_empty()).then_some(("GPUMAP_TEST_DEVICE", device)))
             .stdin(Stdio::null())
             .stderr(Stdio::null())
             .stdout(Stdio::piped());
@@ -176,6 +229,7 @@ impl Program {
     fn run(&self, number: usize, filter: &str, device: &str) -> Result<Ended> {
         let mut child = self
             .command(number, device)
+            .args((self.package.is_some() && !filter.is_empty()).then_some("-k"))
             .args((!filter.is_empty()).then_some(filter))
             .spawn()
             .with_context(|| self.path.display().to_string())?;
@@ -199,7 +253,7 @@ impl Program {
                 Err(RecvTimeoutError::Timeout) => break "(time: it does not end)".to_owned(),
                 Err(RecvTimeoutError::Disconnected) => {
                     let status = child.wait()?;
-                    if status.success() {
+                    if self.has_passed(status) {
                         return Ok(Ended::Passed);
                     }
                     break format!("(the test program: {status})");
@@ -212,9 +266,16 @@ impl Program {
         Ok(Ended::Failed { test })
     }
 
+    /// Whether no test has failed; a filter may leave none.
+    fn has_passed(&self, status: ExitStatus) -> bool {
+        status.success() || self.package.is_some() && status.code() == Some(NO_TESTS)
+    }
+
     /// Runs one test that fails once more, to read which schedule it failed on.
     fn schedule(&self, number: usize, test: &str, device: &str) -> Result<Option<u64>> {
-        if !test.contains("interleav") && !test.contains("histor") && !test.contains("chained") {
+        if self.package.is_some()
+            || !test.contains("interleav") && !test.contains("histor") && !test.contains("chained")
+        {
             return Ok(None);
         }
         let output = self
@@ -245,11 +306,15 @@ fn program(line: &str) -> Option<Program> {
         path: path.into(),
         folder: folder.to_path_buf(),
         patience: LONG,
+        package: None,
     })
 }
 
-/// The test of a line that says that one has failed.
+/// The test of a line that says that one has failed, as Rust's tests or pytest write it.
 fn failed_test(line: &str) -> Option<&str> {
+    if let Some(test) = line.strip_prefix("FAILED ") {
+        return Some(test.split_once(" - ").map_or(test, |(test, _)| test));
+    }
     line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
 }
 
@@ -269,6 +334,8 @@ mod tests {
     fn lines_of_failures_are_understood() {
         assert_eq!(failed_test("test a::b ... FAILED"), Some("a::b"));
         assert_eq!(failed_test("test a::b ... ok"), None);
+        assert_eq!(failed_test("FAILED a.py::b[c] - it is"), Some("a.py::b[c]"));
+        assert_eq!(failed_test("1 failed, 2 passed in 0.1s"), None);
         assert_eq!(seed("in Packed, seed 17: no"), Some(17));
         assert_eq!(seed("nothing"), None);
     }

@@ -80,6 +80,12 @@ pub fn weave(text: &str, changes: &Changes<'_>) -> Result<String> {
             .or_default()
             .push((*number, &edit.becomes));
     }
+    let in_python = |(_, edit): &(usize, &Edit)| edit.file.starts_with("crates/gpumap-python/");
+    let simt = match changes.first().is_some_and(in_python) {
+        // It has no other way to the crate of the switch.
+        true => "::gpumap::simt",
+        false => "::gpumap_simt",
+    };
     let mut woven = String::with_capacity(2 * text.len());
     let mut at = 0;
     for ((begin, end), others) in places {
@@ -89,7 +95,7 @@ pub fn weave(text: &str, changes: &Changes<'_>) -> Result<String> {
         woven += &text[at..begin];
         woven += "{ ";
         for (number, becomes) in others {
-            woven += &format!("if ::gpumap_simt::mutant::is({number}) {{ {becomes} }} else ");
+            woven += &format!("if {simt}::mutant::is({number}) {{ {becomes} }} else ");
         }
         woven += &format!("{{ {} }} }}", &text[begin..end]);
         at = end;

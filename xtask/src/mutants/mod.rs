@@ -55,7 +55,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         bail!("no bug has such a name: see `cargo xtask mutants --list`");
     }
     let copy = tree::copy(workspace, &mutants)?;
-    let mut programs = Programs::build(&copy)?;
+    let mut programs = Programs::build(workspace, &copy)?;
     programs.expect_sound()?;
     let mut grid = Grid::new(["bug", "killed by", "schedule", "seconds"]);
     let mut survivors = Vec::new();

@@ -12,9 +12,15 @@ Without a GPU the same maps are on the CPU.
 
 Arrays
 ------
-Keys and values are contiguous arrays of the map's types, of one dimension, or of two where a key is several numbers: numpy arrays, arrays of a GPU (PyTorch, CuPy,
-JAX: all that have ``__cuda_array_interface__``), Arrow arrays without nulls (pyarrow, polars: all that have ``__arrow_c_array__`` or
-``__arrow_c_stream__``), or lists and numbers, which become numpy arrays. They are not copied, except Arrow arrays of several chunks.
+Keys and values are arrays of the map's types, of one dimension, or of two where a key is several numbers: numpy arrays, arrays of a GPU (PyTorch, CuPy,
+JAX: all that have ``__cuda_array_interface__``), Arrow arrays (pyarrow, polars: all that have ``__arrow_c_array__`` or
+``__arrow_c_stream__``), and others that numpy takes. They are not copied, except Arrow arrays of several chunks, and arrays of numpy
+whose elements are not one after the other, as ``keys[::2]``, or have another byte order. An array of another type is refused, and one
+with nulls or masked elements; those of a GPU are contiguous.
+
+A list, a tuple, a number or an array of objects has no type, so it is taken number by number: each becomes the value of the map's type
+that equals it, also ``1.0`` a ``1``, or the call raises :class:`InexactError`. Only floats are rounded, where the type is one of floats.
+Where no map says the type, it is ``i64``, or ``u64`` if a number needs that, or ``f64`` if there is a float; of scalars of numpy theirs.
 Where keys are in the memory of a GPU, so are the answers, as an :class:`Array`, which those libraries take without a
 copy: ``torch.as_tensor(answer, device="cuda")``, ``cupy.asarray(answer)``, or by DLPack. Otherwise answers are numpy arrays.
 The memory of an :class:`Array` is given back in the order of the stream of its call, which must live as long.
@@ -38,7 +44,8 @@ A GPU stays open once it was used, with its kernels, and with the memory that ma
 
 Errors
 ------
-``TypeError`` for types of arguments and of their elements, ``ValueError`` for nulls, shapes, strides, lengths, devices and streams;
+``TypeError`` for types of arguments and of their elements, ``ValueError`` for nulls, shapes, strides, lengths, devices and streams,
+and as :class:`InexactError` for a number that a type does not have, as -1 of ``u64``, of which ``in`` says that it is not there;
 ``MemoryError`` if the memory of the host or of a GPU does not suffice; ``OSError`` for files, ``FileNotFoundError`` where there is
 none; :class:`FullError`, :class:`PoisonedError`, :class:`BusyError` and :class:`DeviceError`, and for all else
 :class:`GpumapError`, of which these are kinds. A batch that is refused has changed nothing.
@@ -53,7 +60,17 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native as _rust
-from ._native import Array, BusyError, DeviceError, FullError, GpumapError, PoisonedError, close_devices, device_count
+from ._native import (
+    Array,
+    BusyError,
+    DeviceError,
+    FullError,
+    GpumapError,
+    InexactError,
+    PoisonedError,
+    close_devices,
+    device_count,
+)
 
 __all__ = [
     "Array",
@@ -62,6 +79,7 @@ __all__ = [
     "FullError",
     "GpumapError",
     "GroupBy",
+    "InexactError",
     "JoinTable",
     "Map",
     "PoisonedError",
@@ -86,7 +104,7 @@ Keys = Any
 #: What they return.
 Answers = Union[npt.NDArray[Any], Array]
 
-_DTYPES = {
+_DTYPES: dict[str, np.dtype[Any]] = {
     "u32": np.dtype("<u4"),
     "i32": np.dtype("<i4"),
     "f32": np.dtype("<f4"),
@@ -95,16 +113,26 @@ _DTYPES = {
     "f64": np.dtype("<f8"),
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+_NAMES_OF_NUMPY = {dtype.name: name for name, dtype in _DTYPES.items()}
 
 
 def _name(dtype: Any) -> str:
-    """The short name of a type, of which numpy's may be given too."""
-    if isinstance(dtype, str) and dtype in _DTYPES:
-        return dtype
-    try:
-        return _NAMES[np.dtype(dtype)]
-    except (KeyError, TypeError):
-        raise TypeError(f"{dtype!r} is no type of keys or values: use u32, i32, f32, u64, i64 or f64") from None
+    """The short name of a type: by that name, by numpy's, or by numpy's type. No text is given to ``np.dtype``: ``"u8"`` has 8 bytes
+    there, and 8 bits in Rust."""
+    name = None
+    if isinstance(dtype, str):
+        name = dtype if dtype in _DTYPES else _NAMES_OF_NUMPY.get(dtype)
+    elif isinstance(dtype, np.dtype) or isinstance(dtype, type) and issubclass(dtype, np.generic):
+        try:
+            name = _NAMES.get(np.dtype(dtype))
+        except TypeError:  # an abstract one, as np.integer
+            pass
+    if name is None:
+        raise TypeError(
+            f"{dtype!r} is no type of keys or values: use u32, i32, f32, u64, i64 or f64, where the number counts bits, or numpy's"
+            " types of these, as np.uint32 or 'uint32'"
+        )
+    return name
 
 
 class _Keys:
@@ -116,7 +144,10 @@ class _Keys:
         return len(self._native)
 
     def __contains__(self, key: Any) -> bool:
-        return bool(self.contains([key])[0])
+        try:
+            return bool(self.contains([key])[0])
+        except InexactError:
+            return False
 
     @property
     def key(self) -> str:

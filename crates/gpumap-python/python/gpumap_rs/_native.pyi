@@ -1,4 +1,4 @@
-"""The native part. It takes arrays of numpy, of Arrow and of GPUs, and what ``_arrays.as_array`` makes of other arguments. ``stream`` is
+"""The native part. It takes arrays of numpy, of Arrow and of GPUs, lists, and what ``_arrays.as_array`` makes of other arrays. ``stream`` is
 a number as in the CUDA array interface. What is documented is in ``__init__``."""
 
 import os
@@ -15,6 +15,7 @@ __all__ = [
     "FullError",
     "GpumapError",
     "GroupBy",
+    "InexactError",
     "JoinTable",
     "Map",
     "PoisonedError",
@@ -35,6 +36,7 @@ class FullError(GpumapError): ...
 class BusyError(GpumapError): ...
 class PoisonedError(GpumapError): ...
 class DeviceError(GpumapError): ...
+class InexactError(ValueError): ...
 
 @final
 class Array:

@@ -8,7 +8,7 @@ use super::super::table::Table;
 use super::Core;
 use crate::error::Result;
 use crate::file::FileError;
-use crate::memory::{host_collect, retain_at};
+use crate::memory::{host_collect, host_is_full, retain_at};
 use crate::scratch::{Scratch, ScratchRole};
 use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
 
@@ -98,6 +98,12 @@ pub(in crate::rows) struct Loading<'c> {
     len: usize,
 }
 
+/// Makes room for so many elements in all, or says that the host has no memory for them.
+fn expect_room<T>(vec: &mut Vec<T>, len: usize) -> Result<()> {
+    let room = vec.try_reserve(len.saturating_sub(vec.len()));
+    room.map_err(|_| host_is_full(len * size_of::<T>()))
+}
+
 impl<'c> Loading<'c> {
     /// Bytes of a piece, about.
     const PIECE_BYTES: usize = 16 << 20;
@@ -137,9 +143,10 @@ impl<'c> Loading<'c> {
             self.flush()?;
             (self.first, at) = (row as usize, 0);
         }
+        expect_room(&mut self.piece, at + key.len())?;
         self.piece.resize(at, 0);
         self.piece.extend_from_slice(key);
-        self.pass_over(row.into());
+        self.pass_over(row.into())?;
         self.removed[(row / u32::BITS) as usize] &= !(1 << (row % u32::BITS));
         self.next = u64::from(row) + 1;
         self.len += 1;
@@ -147,11 +154,13 @@ impl<'c> Loading<'c> {
     }
 
     /// Notes that rows up to this one have no key, as far as nothing else is known.
-    fn pass_over(&mut self, row: u64) {
+    fn pass_over(&mut self, row: u64) -> Result<()> {
         let words = (row / u64::from(u32::BITS)) as usize + 1;
         if words > self.removed.len() {
+            expect_room(&mut self.removed, words)?;
             self.removed.resize(words, !0);
         }
+        Ok(())
     }
 
     /// Brings the piece to the device.
@@ -171,7 +180,7 @@ impl<'c> Loading<'c> {
         let (rows, len) = (rows as usize, self.len);
         self.removed.truncate(rows.div_ceil(u32::BITS as usize));
         if rows > len {
-            self.pass_over(rows as u64 - 1);
+            self.pass_over(rows as u64 - 1)?;
             // Bits of rows that there are not are zero.
             if let Some(last) = self.removed.last_mut()
                 && !rows.is_multiple_of(u32::BITS as usize)

@@ -1,0 +1,524 @@
+"""Hostile company: threads that wait, signals, full disks, little memory, readers that stop. Each case is a process of its own that has
+some seconds, so that a call that never ends fails its case only. A case is a function here, and the process runs this file with its
+name."""
+
+import gc
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import gpumap_rs as gm
+
+#: Seconds for a case, on a machine that does much else.
+LIMIT = 60
+
+cases = []
+
+
+def case(*arguments):
+    """Makes a function a case, with each of these as its first argument."""
+
+    def add(function):
+        for argument in arguments or ("",):
+            cases.append(pytest.param(function.__name__, argument, id=f"{function.__name__}-{argument}".strip("-")))
+        return function
+
+    return add
+
+
+def run(name, argument, folder, stderr=subprocess.PIPE):
+    device = os.environ.get("GPUMAP_TEST_DEVICE", "cpu")
+    command = [sys.executable, __file__, name, argument, device]
+    try:
+        return subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=stderr, text=True, timeout=LIMIT)
+    except subprocess.TimeoutExpired as expired:
+        pytest.fail(f"{name} {argument} does not end: {expired.stdout} {expired.stderr}")
+
+
+N = 20_000
+KEYS = np.arange(N, dtype=np.uint64)
+ROWS = np.stack([KEYS, KEYS], axis=1)
+WORDS = [f"word {i}" for i in range(N)]
+
+MAPS = ("Map", "ShardedMap", "WideMap", "Set", "RowMap", "StringRowMap")
+
+
+class Company:
+    """A map of each kind with one set of verbs."""
+
+    def __init__(self, kind, device, **more):
+        self.kind = kind
+        on = {"devices": ["cpu", "cpu"]} if kind == "ShardedMap" else {"device": device}
+        types = {"Map": ("u64", "u64"), "ShardedMap": ("u64", "u64"), "WideMap": ("u64", 2, "u64"), "Set": ("u64",), "RowMap": ("u64",), "StringRowMap": ()}
+        self.map = getattr(gm, kind)(*types[kind], **on, **more)
+
+    def keys(self, part=slice(None)):
+        return {"WideMap": ROWS, "StringRowMap": WORDS}.get(self.kind, KEYS)[part]
+
+    def insert(self, part=slice(None)):
+        keys = self.keys(part)
+        return self.map.insert(keys, KEYS[part]) if self.kind in ("Map", "ShardedMap", "WideMap") else self.map.insert(keys)
+
+    def has(self, part=slice(None)):
+        return bool(np.all(self.map.contains(self.keys(part))))
+
+    def load(self, path, device):
+        on = {"devices": ["cpu"]} if self.kind == "ShardedMap" else {"device": device}
+        types = {"WideMap": ("u64", 2)}
+        return getattr(gm, self.kind).load(path, *types.get(self.kind, ()), **on)
+
+
+def in_thread(work):
+    """Runs it in a thread, and returns a function that waits for its result."""
+    results = []
+
+    def run():
+        try:
+            results.append((work(), None))
+        except BaseException as error:
+            results.append((None, error))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+
+    def result(seconds=20):
+        thread.join(seconds)
+        if thread.is_alive():
+            print("a call does not end", flush=True)
+            os._exit(1)
+        value, error = results[0]
+        if error is not None:
+            raise error
+        return value
+
+    return result
+
+
+# Waiting threads.
+
+
+@case(*(kind for kind in MAPS if "Row" not in kind))
+def lookups_between_chunks_beside_a_waiting_change(kind, device):
+    """One thread is in a loop over chunks, another changes the map, a third looks keys up and reads all properties."""
+    them = Company(kind, device)
+    them.insert()
+    for round, _ in enumerate(them.map.chunks(5_000)):
+        change = in_thread(lambda: them.map.remove(them.keys(slice(0, 5))))
+        time.sleep(0.02)
+        for look in (lambda: them.has(slice(5, 10)), lambda: len(them.map), lambda: them.map.capacity, lambda: repr(them.map), lambda: them.keys(5) in them.map, lambda: them.map.retrieve_all()):
+            in_thread(look)()
+            look()
+        try:
+            assert change() == (5 if round == 0 else 0)
+        except gm.BusyError:
+            assert kind == "WideMap"
+            assert them.has(slice(0, 5))
+    them.map.clear()
+    assert len(them.map) == 0
+
+
+@case(*MAPS)
+def a_reader_that_goes_away(kind, device):
+    them = Company(kind, device)
+    them.insert()
+    os.mkfifo("pipe")
+    saved = in_thread(lambda: them.map.save("pipe"))
+    reader = os.open("pipe", os.O_RDONLY)
+    os.read(reader, 100)
+    os.close(reader)
+    try:
+        saved()
+        raise SystemExit("a pipe without a reader was written to")
+    except BrokenPipeError:
+        pass
+    assert them.has() and them.map.remove(them.keys(slice(0, 5))) == 5
+
+
+@case()
+def arguments_that_use_the_groups_themselves(_, device):
+    """A conversion of an argument calls the object that it is an argument of."""
+    groups = gm.GroupBy(device=device)
+
+    class Nested:
+        converted = 0
+
+        def __array__(self, dtype=None, copy=None):
+            in_thread(lambda: len(groups))()
+            self.converted += 1
+            if self.converted == 1:
+                groups.batch([5], n="count")
+            return np.array([5, 7])
+
+    assert in_thread(lambda: groups.batch(Nested(), n="count"))() == 1
+    keys, columns = groups.finish()
+    assert (keys.tolist(), columns["n"].tolist()) == ([5, 7], [2, 1])
+
+
+def wait_for_long_calls(work, look):
+    """The longest time for which no other thread of Python could run while `look` was called beside `work`, as a part of its time."""
+    ends, gaps = threading.Event(), []
+
+    def tick():
+        last = time.monotonic()
+        while not ends.is_set():
+            time.sleep(0.001)
+            now = time.monotonic()
+            gaps.append(now - last)
+            last = now
+
+    def looks():
+        while not ends.is_set():
+            look()
+            time.sleep(0.001)
+
+    ticking, looking = in_thread(tick), in_thread(looks)
+    time.sleep(0.05)
+    gaps.clear()
+    begin = time.monotonic()
+    work()
+    seconds = time.monotonic() - begin
+    ends.set()
+    looking(), ticking()
+    return seconds, max(gaps)
+
+
+@case("RowMap", "WideMap", "StringRowMap", "Map", "Set")
+def properties_beside_a_long_call(kind, device):
+    """Y4: a thread that asks for a property waits for an insert, and all others run."""
+    looks = {
+        "capacity": lambda map: map.capacity,
+        "len": len,
+        "repr": repr,
+        "in": lambda map: ((1, 2) if kind == "WideMap" else "a" if kind == "StringRowMap" else 1) in map,
+    }
+    if kind in ("RowMap", "StringRowMap"):
+        looks["row_bound"] = lambda map: map.row_bound
+    if kind == "StringRowMap":
+        looks["byte_capacity"] = lambda map: map.byte_capacity
+        looks["byte_len"] = lambda map: map.byte_len()
+    n = 1 << 21
+    while True:
+        keys = np.arange(n, dtype=np.uint64) * 0x9E3779B97F4A7C15
+        if kind == "WideMap":
+            keys = np.stack([keys, keys], axis=1)
+        if kind == "StringRowMap":
+            offsets = pa.py_buffer(np.arange(0, 8 * n + 1, 8, dtype=np.int64))
+            keys = pa.Array.from_buffers(pa.large_binary(), n, [None, offsets, pa.py_buffer(keys)])
+        seconds = 0
+        for look in looks.values():
+            map = Company(kind, device).map
+            insert = (lambda: map.insert(keys, keys[:, 0])) if kind == "WideMap" else (lambda: map.insert(keys, keys)) if kind == "Map" else lambda: map.insert(keys)
+            seconds, gap = wait_for_long_calls(insert, lambda: look(map))
+            assert gap < max(0.4, seconds / 2), (look, seconds, gap)
+        if seconds > 1 or n >= 1 << 23:
+            return
+        n *= 2
+
+
+# Signals.
+
+
+class Told(Exception):
+    """What a handler raises."""
+
+
+def interrupted(work):
+    """Runs a call during which a signal comes, and returns whether it ended before the handler ran."""
+
+    def handler(*_):
+        raise Told
+
+    signal.signal(signal.SIGINT, handler)
+    ended = []
+
+    def send():
+        time.sleep(0.05)
+        for _ in range(20):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.001)
+
+    try:
+        thread = threading.Thread(target=send, daemon=True)
+        thread.start()
+        work()
+        ended.append(True)
+        time.sleep(5)
+    except Told:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    else:
+        raise SystemExit("no signal came")
+    thread.join()
+
+
+@case(*MAPS)
+def a_signal_during_a_call(kind, device):
+    """The call ends, and then the exception of the handler is raised: the map has all of the batch."""
+    them = Company(kind, device)
+    n = 1 << 20
+    keys = np.arange(n, dtype=np.uint64) * 0x9E3779B97F4A7C15
+    many = np.stack([keys, keys], axis=1) if kind == "WideMap" else [str(i) for i in range(n)] if kind == "StringRowMap" else keys
+    them.insert()
+    before = len(them.map)
+    interrupted(lambda: them.map.insert(many, keys) if kind in ("Map", "ShardedMap", "WideMap") else them.map.insert(many))
+    assert len(them.map) >= before + n - 1 and np.all(them.map.contains(many))
+    interrupted(lambda: [them.map.save("file") for _ in range(20)])
+    left = [name for name in os.listdir() if name != "file"]
+    assert not left, left
+    assert len(them.load("file", device)) == len(them.map)
+
+
+@case("INT", "default")
+def a_keyboard_interrupt_during_a_call(how, device):
+    map = gm.Map("u64", "u64", device=device)
+    keys = np.arange(1 << 21, dtype=np.uint64)
+    threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    try:
+        for chunk in range(1_000):
+            map.upsert(keys, keys) if how == "INT" else [len(values) for _, values in map.chunks(1_000)]
+            map.upsert(keys[:1000], keys[:1000])
+    except KeyboardInterrupt:
+        assert map.upsert(keys, keys) + len(map) >= keys.size
+        return
+    raise SystemExit("no KeyboardInterrupt")
+
+
+# Disks and streams.
+
+
+@case(*MAPS)
+def a_full_disk(kind, device):
+    them = Company(kind, device)
+    them.insert()
+    for _ in range(3):
+        try:
+            them.map.save("/dev/full")
+            raise SystemExit("it was saved to a full disk")
+        except OSError as error:
+            assert error.errno == 28, error
+    them.map.save("file")
+    before = pathlib.Path("file").read_bytes()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, resource.RLIM_INFINITY))
+    for _ in range(3):
+        them.map.remove(them.keys(slice(0, 1)))
+        try:
+            them.map.save("file")
+            raise SystemExit("it was saved beyond the limit")
+        except OSError as error:
+            assert error.errno == 27, error
+    assert os.listdir() == ["file"] and pathlib.Path("file").read_bytes() == before
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert them.map.save("file") == N - 1 == len(them.load("file", device))
+
+
+@case("full", "closed")
+def standard_error(how, device):
+    """Nothing is written to it, or what is written may fail: the device is chosen, and exceptions are raised as always."""
+    file = os.open("/dev/full", os.O_WRONLY)
+    if how == "full":
+        os.dup2(file, 2)
+        os.dup2(file, 1)
+    else:
+        os.close(1), os.close(2)
+    map = gm.Map("u64", "u64", device=None if device == "cpu" else device)
+    assert map.insert(KEYS, KEYS) == N
+    for call, error in ((lambda: map.insert([1], [1, 2]), ValueError), (lambda: gm.Map.load("nothing"), FileNotFoundError), (lambda: gm.Map(capacity=1 << 60, device=device), (MemoryError, ValueError))):
+        try:
+            call()
+            os._exit(3)
+        except error:
+            pass
+    del map
+    gm.close_devices()
+    os._exit(0)
+
+
+# Memory.
+
+BIG = 6_000_000
+
+
+def limited(more):
+    """Lets the process have so many bytes more."""
+    gc.collect()
+    used = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + more, resource.RLIM_INFINITY))
+
+
+def unlimited():
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+def works_of_little_memory(device):
+    """What needs much memory: its preparation, and a call that ends with `MemoryError`."""
+    keys = np.arange(BIG, dtype=np.uint64)
+    yield "map", lambda: gm.Map("u64", "u64", device=device), lambda map: map.insert(keys, keys)
+    yield "sharded", lambda: gm.ShardedMap("u64", "u64", devices=["cpu", "cpu"]), lambda map: map.insert(keys, keys)
+    yield "wide", lambda: gm.WideMap("u64", 1, device=device), lambda map: map.insert(keys.reshape(-1, 1), keys)
+    yield "set", lambda: gm.Set("u64", device=device), lambda map: map.insert(keys)
+    yield "rows", lambda: gm.RowMap("u64", device=device), lambda map: map.insert(keys)
+    offsets = np.arange(0, 8 * BIG + 1, 8, dtype=np.int64)
+    texts = pa.Array.from_buffers(pa.large_binary(), BIG, [None, pa.py_buffer(offsets), pa.py_buffer(keys)])
+    yield "strings", lambda: gm.StringRowMap(device=device), lambda map: map.insert(texts)
+    yield "chunks of strings", lambda: gm.StringRowMap(device=device), lambda map: map.insert(pa.chunked_array([texts, texts]))
+    yield "numpy strings", lambda: keys.view("S8"), lambda batch: gm.StringRowMap(device=device).insert(batch)
+    yield "capacity", lambda: None, lambda _: gm.Map("u64", "u64", capacity=BIG * 4, device=device)
+    yield "reserve", lambda: gm.RowMap("u64", device=device), lambda map: map.reserve(BIG * 4)
+    yield "list", lambda: [7] * (4 * BIG), lambda numbers: gm.Map("u64", "u64", device=device).get(numbers)
+    yield "chunks of numbers", lambda: pa.chunked_array([keys, keys]), lambda numbers: gm.unique(numbers, device=device)
+    yield "strided", lambda: np.repeat(keys, 2)[::2], lambda numbers: gm.unique(numbers, device=device)
+    yield "unique", lambda: None, lambda _: gm.unique(keys, inverse=True, counts=True, first=True, device=device)
+    yield "sort", lambda: None, lambda _: gm.sort(keys, keys, device=device)
+    yield "top_k", lambda: None, lambda _: gm.top_k(keys, BIG, device=device)
+    yield "isin", lambda: None, lambda _: gm.isin(keys, keys, device=device)
+    yield "group_by", lambda: None, lambda _: gm.group_by(keys, a=("sum", keys), device=device)
+    yield "batch", lambda: gm.GroupBy(device=device), lambda groups: groups.batch(keys, a=("sum", keys))
+    yield "join", lambda: None, lambda _: gm.join(keys, keys, device=device)
+
+    def full():
+        map = gm.Map("u64", "u64", device=device)
+        map.insert(keys, keys)
+        return map
+
+    yield "get", full, lambda map: map.get(keys)
+    yield "retrieve_all", full, lambda map: map.retrieve_all()
+    yield "to the device", full, lambda map: map.retrieve_all(to="device")
+    yield "chunks", full, lambda map: list(map.chunks(BIG))
+
+    def saved():
+        full().save("file")
+
+    yield "load", saved, lambda _: gm.Map.load("file", device=device)
+    yield "load rows", lambda: saved_rows(keys, device), lambda _: gm.RowMap.load("file", device=device)
+
+    def strings():
+        map = gm.StringRowMap(device=device)
+        map.insert(texts)
+        return map
+
+    yield "keys", strings, lambda map: map.keys(raw=True)
+    yield "key_columns", strings, lambda map: map.key_columns()
+    yield "dlpack", lambda: full().retrieve_all(to="device")[0], lambda array: array.__dlpack__(copy=True)
+
+
+def saved_rows(keys, device):
+    map = gm.RowMap("u64", device=device)
+    map.insert(keys)
+    map.save("file")
+
+
+WORKS = [name for name, _, _ in works_of_little_memory("cpu")] if __name__ != "__main__" else []
+
+
+@case(*WORKS)
+def little_memory(work, device):
+    """It is a `MemoryError`, and the process goes on."""
+    prepare, call = next((prepare, call) for name, prepare, call in works_of_little_memory(device) if name == work)
+    # What is made once: threads, and the modules of conversions.
+    small = gm.Map("u64", "u64", device=device)
+    small.insert(KEYS, KEYS)
+    np.ma, gm.unique([1], device=device), gm.StringRowMap(device=device).insert(["a"])
+    prepared = prepare()
+    failed = 0
+    for more in (4, 8, 16, 24, 32, 48, 64, 96):
+        limited(more << 20)
+        try:
+            call(prepared)
+        except MemoryError as error:
+            failed += 1
+            message = str(error)
+        finally:
+            unlimited()
+    assert failed, "no limit was small enough"
+    assert small.get([5])[0].tolist() == [5]
+    print(message)
+
+
+# Nothing.
+
+
+def nothings(width=None):
+    yield []
+    yield ()
+    yield range(0)
+    yield np.empty((0,) if width is None else (0, width), np.uint64)
+    yield np.empty((0,) if width is None else (0, width), np.uint64)[::2]
+    yield np.empty((0,) if width is None else (0, width), object)
+    yield np.empty((9,) if width is None else (9, width), np.uint64)[9:]
+    kind = pa.uint64() if width is None else pa.list_(pa.uint64(), width)
+    yield pa.array([], kind)
+    yield pa.array([None, None], kind).slice(1, 0)
+    yield pa.chunked_array([], kind)
+    yield pa.chunked_array([pa.array([], kind), pa.array([], kind)])
+    yield pa.array([])
+    yield {}.keys()
+
+
+@case()
+def nothing(_, device):
+    """Each call takes an empty batch, of a map with and without pairs."""
+    for is_full in (False, True):
+        for kind in MAPS[:5]:
+            them = Company(kind, device)
+            if is_full:
+                them.insert()
+            size = len(them.map)
+            for keys in nothings(2 if kind == "WideMap" else None):
+                map = them.map
+                assert np.asarray(map.contains(keys)).tolist() == []
+                if kind in ("Map", "ShardedMap", "WideMap"):
+                    for values in nothings():
+                        for verb in (map.insert, map.upsert, map.merge):
+                            count, outcomes = verb(keys, values, outcomes=True)
+                            assert (count, outcomes.tolist()) == (verb(keys, values), []) == (0, [])
+                        assert map.assign(keys, values) == map.merge_present(keys, values) == 0
+                        assert map.get_or_insert(keys, values).tolist() == []
+                    assert map.merge(keys, 5) == 0
+                    assert [it.tolist() for it in (*map.get(keys), *map.take(keys), map.get(keys, 5))] == [[]] * 5
+                elif kind == "Set":
+                    assert map.insert(keys) == 0 and map.insert(keys, outcomes=True)[1].tolist() == []
+                else:
+                    assert map.insert(keys).tolist() == map.get(keys).tolist() == [] and map.insert(keys, outcomes=True)[1].tolist() == []
+                assert map.remove(keys) == 0
+            assert len(them.map) == size
+            if not is_full:
+                them.map.save("empty")
+                assert len(them.load("empty", device)) == 0
+                them.map.clear()
+        words = Company("StringRowMap", device)
+        if is_full:
+            words.insert()
+        for batch in ([], (), np.array([], "U4"), np.array([], "S4"), np.array([], object), pa.array([], pa.string()), pa.array([]), pa.chunked_array([], pa.string())):
+            assert words.map.insert(batch).tolist() == words.map.get(batch).tolist() == words.map.contains(batch).tolist() == [] and words.map.remove(batch) == 0
+    for keys in nothings():
+        assert gm.unique(keys, device=device).tolist() == gm.sort(keys, device=device).tolist() == []
+        assert [it.tolist() for it in gm.unique(keys, inverse=True, counts=True, first=True, device=device)] == [[]] * 4
+        assert [it.tolist() for it in (*gm.count(keys, device=device), *gm.top_k(keys, 5, device=device), *gm.sort(keys, keys, descending=True, device=device))] == [[]] * 6
+        distinct, columns = gm.group_by(keys, n="count", total=("sum", keys), mean=("mean", keys), least=("min", keys), device=device)
+        assert [it.tolist() for it in (distinct, *columns.values())] == [[]] * 5
+        for how in ("inner", "left", "semi", "anti"):
+            answer = gm.join(keys, keys, how, device=device)
+            assert [it.tolist() for it in (answer if isinstance(answer, tuple) else [answer])] in ([[]], [[], []])
+        assert gm.isin(keys, keys, device=device).tolist() == []
+    for rows in nothings(2):
+        if not isinstance(rows, (list, tuple, range, type({}.keys()))):
+            assert gm.unique(rows, device=device).size == 0
+
+
+@pytest.mark.parametrize(("name", "argument"), cases)
+def test_case(name, argument, tmp_path):
+    ended = run(name, argument, tmp_path)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "panicked" not in ended.stderr, ended.stderr
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])
