@@ -169,3 +169,14 @@ def test_batches_of_several_threads(device):
     for i in range(0, 8_000, 500):
         right[i : i + 1_000] += i
     np.testing.assert_array_equal(columns["s"], right[keys.astype(np.int64)])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_extremes_pass_over_nan(device, dtype):
+    column = np.array([np.nan, 1, -np.nan, 2, np.nan, -np.nan, np.inf, -np.nan], dtype)
+    keys = [1, 1, 1, 1, 2, 2, 3, 3]
+    asked = {"low": ("min", column), "high": ("max", column), "mean": ("mean", column)}
+    _, columns = gm.group_by(keys, **asked, device=device)
+    np.testing.assert_array_equal(columns["low"], np.array([1, np.nan, np.inf], dtype))
+    np.testing.assert_array_equal(columns["high"], np.array([2, np.nan, np.inf], dtype))
+    assert np.isnan(columns["mean"]).all()

@@ -42,9 +42,11 @@ def test_sorted_numbers(device, name, n):
 
 def test_floats_that_are_no_numbers(device):
     nan, inf = np.float32(np.nan), np.float32(np.inf)
-    ordered = np.array([-nan, -inf, -1, -0.0, 0.0, 1, inf, nan], np.float32)
+    ordered = np.array([-inf, -1, -0.0, 0.0, 1, inf, nan, -nan], np.float32)
     shuffled = ordered[[3, 7, 0, 5, 4, 1, 6, 2]].copy()
     assert gm.sort(shuffled, device=device).tobytes() == ordered.tobytes()
+    greatest, _ = gm.top_k(shuffled, 3, device=device)
+    assert greatest.tobytes() == ordered[:4:-1].tobytes()
 
 
 def test_counts_of_a_map(device):

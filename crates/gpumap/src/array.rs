@@ -6,7 +6,8 @@ use std::ptr;
 use bytemuck::Pod;
 
 use crate::buffer::BufferViewMut;
-use crate::input::Source;
+use crate::floats::FloatWords;
+use crate::input::{Input, Source};
 use crate::memory::bytes_of_slice;
 use crate::output::Sink;
 
@@ -16,6 +17,7 @@ pub(crate) struct Array<'a> {
     bytes: Source<'a, u8>,
     len: usize,
     element: usize,
+    floats: FloatWords,
 }
 
 impl<'a, T: Pod> From<Source<'a, T>> for Array<'a> {
@@ -27,6 +29,7 @@ impl<'a, T: Pod> From<Source<'a, T>> for Array<'a> {
             },
             len: source.len(),
             element: size_of::<T>(),
+            floats: FloatWords::NONE,
         }
     }
 }
@@ -37,7 +40,26 @@ impl<'a> Array<'a> {
         bytes: Source::Host(&[]),
         len: 0,
         element: 1,
+        floats: FloatWords::NONE,
     };
+
+    /// Keys with one zero and one NaN in their floats.
+    pub fn of_keys<K: Pod>(keys: &'a (impl Input<K> + ?Sized)) -> Self {
+        Self::from(keys.source()).and_floats(keys.floats().words())
+    }
+
+    /// The same, of which more is a float.
+    pub fn and_floats(self, floats: FloatWords) -> Self {
+        Self {
+            floats: self.floats.and(floats),
+            ..self
+        }
+    }
+
+    /// Which words of an element have one zero and one NaN.
+    pub fn floats(&self) -> FloatWords {
+        self.floats
+    }
 
     /// Elements of so many bytes.
     pub fn of_bytes(bytes: Source<'a, u8>, element: usize) -> Self {
@@ -45,6 +67,7 @@ impl<'a> Array<'a> {
             bytes,
             len: bytes.len() / element,
             element,
+            floats: FloatWords::NONE,
         }
     }
 
@@ -87,7 +110,7 @@ impl<'a> Array<'a> {
         Some(Self {
             bytes: Source::Host(self.on_host()?.part(&range)),
             len: range.len(),
-            element: self.element,
+            ..*self
         })
     }
 

@@ -44,7 +44,9 @@ use bytemuck::{AnyBitPattern, NoUninit, Pod, cast_slice, try_cast_slice};
 
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::primitives::{self, Chosen, Function, Grouped, Grouping, Numbers, Primitives};
+use crate::floats::FloatWords;
+use crate::input::Input;
+use crate::primitives::{self, Chosen, Floats, Function, Grouped, Grouping, Numbers, Primitives};
 use crate::strings::{StringBatch, StringColumn, StringInput, Strings};
 
 /// The most bytes of a key.
@@ -176,17 +178,17 @@ impl Aggregate {
         Self::new(name, Function::Sum, column)
     }
 
-    /// The least number of a column, floats by their total order.
+    /// The least number of a column; NaN only of nothing else.
     pub fn min(name: impl Into<String>, column: impl Into<String>) -> Self {
         Self::new(name, Function::Min, column)
     }
 
-    /// The greatest number of a column, floats by their total order.
+    /// The greatest number of a column; NaN only of nothing else.
     pub fn max(name: impl Into<String>, column: impl Into<String>) -> Self {
         Self::new(name, Function::Max, column)
     }
 
-    /// The mean of a column, as `Float64`.
+    /// The mean of a column, as `Float64`; NaN if one of its numbers is.
     pub fn mean(name: impl Into<String>, column: impl Into<String>) -> Self {
         Self::new(name, Function::Mean, column)
     }
@@ -196,7 +198,8 @@ impl Aggregate {
 /// first occurrences: the keys, and a column for each aggregate. As [`Primitives::group_by`], which documents the aggregates.
 ///
 /// Keys are columns of fixed width, of 4, 8, 16 bytes and more, together up to 64: integers, floats, dates, times, decimals,
-/// fixed-size binary. They are compared by their bits. Aggregates are of columns of integers and floats of 4 and 8 bytes.
+/// fixed-size binary. They are compared by their bits, columns of floats with one zero and one NaN, which are returned as `0.0` and
+/// a positive NaN. Aggregates are of columns of integers and floats of 4 and 8 bytes.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -419,17 +422,25 @@ struct Keys {
 struct KeyBytes {
     bytes: Buffer,
     width: usize,
+    /// The columns that are declared floats.
+    floats: FloatWords,
 }
 
 impl Keys {
     fn of(batch: &RecordBatch, names: &[&str]) -> Result<Self> {
         let (mut fields, mut parts) = (Vec::new(), Vec::new());
+        let (mut floats, mut at) = (FloatWords::NONE, 0);
         for name in names {
             let column = column(batch, name)?;
             fields.push(Field::new(*name, column.data_type().clone(), false));
-            parts.push(bytes_of(name, column)?);
+            let (bytes, width) = bytes_of(name, column)?;
+            if column.data_type().is_floating() {
+                floats = floats.with(at, width);
+            }
+            at += width;
+            parts.push((bytes, width));
         }
-        let width = parts.iter().map(|(_, width)| width).sum();
+        let width = at;
         if !(1..=MOST_KEY_BYTES).contains(&width) {
             let text =
                 format!("have {width} bytes together: group by columns of up to {MOST_KEY_BYTES}");
@@ -441,7 +452,11 @@ impl Keys {
         };
         Ok(Self {
             fields,
-            bytes: KeyBytes { bytes, width },
+            bytes: KeyBytes {
+                bytes,
+                width,
+                floats,
+            },
         })
     }
 }
@@ -463,7 +478,7 @@ fn beside(parts: &[(Buffer, usize)], width: usize, rows: usize) -> Buffer {
 /// What is done with keys of any width.
 trait WithKeys {
     type Done;
-    fn call<K: Pod + Send + Sync>(self, keys: &[K]) -> Result<Self::Done>;
+    fn call<K: Pod + Send + Sync>(self, keys: &impl Input<K>) -> Result<Self::Done>;
 }
 
 impl KeyBytes {
@@ -471,7 +486,10 @@ impl KeyBytes {
         macro_rules! by_words {
             ($($words:literal)*) => {
                 match self.width / size_of::<u32>() {
-                    $($words => with.call::<[u32; $words]>(&self.as_keys()),)*
+                    $($words => {
+                        let keys = self.as_keys::<[u32; $words]>();
+                        with.call(&Floats::of_words(self.floats).of(&*keys))
+                    })*
                     _ => unreachable!("up to 64 bytes"),
                 }
             };
@@ -592,7 +610,7 @@ struct OneBatch<'a> {
 impl WithKeys for OneBatch<'_> {
     type Done = Untyped;
 
-    fn call<K: Pod + Send + Sync>(self, keys: &[K]) -> Result<Untyped> {
+    fn call<K: Pod + Send + Sync>(self, keys: &impl Input<K>) -> Result<Untyped> {
         let grouped = self.columns.ask(self.primitives.group_by(keys)).run()?;
         Ok(grouped.into())
     }
@@ -606,7 +624,7 @@ struct FirstBatch<'a> {
 impl WithKeys for FirstBatch<'_> {
     type Done = Box<dyn Groups>;
 
-    fn call<K: Pod + Send + Sync>(self, keys: &[K]) -> Result<Box<dyn Groups>> {
+    fn call<K: Pod + Send + Sync>(self, keys: &impl Input<K>) -> Result<Box<dyn Groups>> {
         let groups = self.columns.ask(self.primitives.group_by(keys)).start()?;
         Ok(Box::new(groups))
     }
@@ -621,7 +639,9 @@ trait Groups: Send + Sync {
 
 impl<K: Pod + Send + Sync> Groups for primitives::GroupBy<K, Chosen> {
     fn add(&self, keys: &KeyBytes, columns: &Columns<'_>) -> Result<usize> {
-        columns.ask(self.batch(&*keys.as_keys::<K>())).run()
+        let floats = Floats::of_words(keys.floats);
+        let keys = keys.as_keys::<K>();
+        columns.ask(self.batch(&floats.of(&*keys))).run()
     }
 
     fn finish(&self) -> Result<Untyped> {
@@ -678,10 +698,11 @@ fn result(keys: &[Field], aggregates: &[Aggregate], grouped: Untyped) -> RecordB
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::types::{Int64Type, UInt32Type};
+    use arrow_array::cast::AsArray as _;
+    use arrow_array::types::{Float32Type, Float64Type, Int64Type, UInt32Type, UInt64Type};
     use arrow_array::{
-        BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int32Array,
-        Int64Array, StringArray, UInt8Array, UInt32Array, UInt64Array,
+        BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array,
+        Int32Array, Int64Array, StringArray, UInt8Array, UInt32Array, UInt64Array,
     };
 
     use super::*;
@@ -898,6 +919,76 @@ mod tests {
         let error = groups.batch(&other).unwrap_err();
         assert!(matches!(error, Error::OtherAggregates { .. }), "{error}");
         assert_right(&groups.finish().unwrap());
+    }
+
+    #[test]
+    fn columns_of_floats_have_one_zero_and_one_nan() {
+        let floats = [0.0, -0.0, f64::NAN, -f64::NAN, 1.5, f64::INFINITY];
+        let payload = f64::from_bits(f64::NAN.to_bits() | 5);
+        let floats: Vec<f64> = floats.into_iter().chain([payload, -0.0]).collect();
+        let narrow = |x: &f64| *x as f32;
+        let bits = |x: &f64| x.to_bits() as i64;
+        let all = batch(vec![
+            ("f64", Arc::new(Float64Array::from(floats.clone()))),
+            (
+                "f32",
+                Arc::new(Float32Array::from_iter_values(floats.iter().map(narrow))),
+            ),
+            (
+                "bits",
+                Arc::new(Int64Array::from_iter_values(floats.iter().map(bits))),
+            ),
+            ("one", Arc::new(Int32Array::from(vec![1; 8]))),
+        ]);
+        let asked = vec![
+            Aggregate::count("n"),
+            Aggregate::min("low", "f64"),
+            Aggregate::max("high", "f32"),
+        ];
+        let (zero, nan) = (0.0f64.to_bits(), f64::NAN.to_bits());
+        let keys = [zero, nan, 1.5f64.to_bits(), f64::INFINITY.to_bits()];
+        let assert_right = |groups: &RecordBatch, times: u64| {
+            let told = groups["n"].as_primitive::<UInt64Type>().values();
+            assert_eq!(told[..], [3, 3, 1, 1].map(|n| n * times));
+            if let Some(told) = groups.column_by_name("f64") {
+                let told = told.as_primitive::<Float64Type>().values().iter();
+                assert!(told.map(|x| x.to_bits()).eq(keys));
+            }
+            if let Some(told) = groups.column_by_name("f32") {
+                let told = told.as_primitive::<Float32Type>().values().iter();
+                let keys = keys.map(|bits| (f64::from_bits(bits) as f32).to_bits());
+                assert!(told.map(|x| x.to_bits()).eq(keys));
+            }
+            let low = groups["low"].as_primitive::<Float64Type>().values();
+            assert_eq!(low[1].to_bits(), nan, "of nothing else");
+            assert_eq!(low[0].to_bits(), (-0.0f64).to_bits());
+            assert_eq!(
+                groups["high"].as_primitive::<Float32Type>().value(3),
+                f32::INFINITY
+            );
+        };
+        let device = Device::cpu();
+        for keys in [
+            &["f64"][..],
+            &["f32"],
+            &["one", "f64", "f32"],
+            &["f32", "one"],
+        ] {
+            assert_right(&group_by(&device, &all, keys, &asked).unwrap(), 1);
+            let mut groups = GroupBy::new(&device, keys, asked.clone());
+            for new in [4, 0] {
+                assert_eq!(groups.batch(&all).unwrap(), new);
+            }
+            // A slice, at a place that is not aligned to a key.
+            assert_eq!(groups.batch(&all.slice(1, 7)).unwrap(), 0);
+            assert_eq!(groups.batch(&all.slice(0, 1)).unwrap(), 0);
+            assert_right(&groups.finish().unwrap(), 3);
+        }
+        // The same bits, of a column that is none of floats.
+        for keys in [&["bits"][..], &["bits", "f64"]] {
+            let groups = group_by(&device, &all, keys, &asked).unwrap();
+            assert_eq!(groups.num_rows(), 7, "{keys:?}");
+        }
     }
 
     #[test]

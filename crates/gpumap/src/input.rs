@@ -3,6 +3,7 @@
 use bytemuck::Pod;
 
 use crate::buffer::{Buffer, BufferView, BufferViewMut, PinnedBuffer};
+use crate::floats::Floats;
 
 /// A batch of elements, on the host or on the device.
 ///
@@ -24,6 +25,12 @@ use crate::buffer::{Buffer, BufferView, BufferViewMut, PinnedBuffer};
 pub trait Input<T: Pod> {
     /// Where the elements are.
     fn source(&self) -> Source<'_, T>;
+
+    /// Which fields of an element are floats, where elements are keys of groups, of joins or of unique keys. Maps compare keys by
+    /// their bits.
+    fn floats(&self) -> Floats<T> {
+        Floats::of_type()
+    }
 }
 
 /// The elements of an [`Input`].
@@ -101,5 +108,9 @@ impl<T: Pod> Input<T> for BufferViewMut<'_, T> {
 impl<T: Pod, I: Input<T> + ?Sized> Input<T> for &I {
     fn source(&self) -> Source<'_, T> {
         (**self).source()
+    }
+
+    fn floats(&self) -> Floats<T> {
+        (**self).floats()
     }
 }

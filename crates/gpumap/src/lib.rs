@@ -176,6 +176,7 @@ mod device;
 mod error;
 mod event;
 pub mod file;
+mod floats;
 mod input;
 mod lending;
 mod lock;

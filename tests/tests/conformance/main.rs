@@ -23,6 +23,7 @@ mod explored;
 mod facade;
 mod faults;
 mod fixed;
+mod floats;
 mod full;
 mod get;
 mod graphs;

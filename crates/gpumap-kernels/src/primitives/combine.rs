@@ -3,7 +3,8 @@
 //! Two kinds are enough. *Add* is one operation for signed and unsigned integers of one size, and
 //! one for each size of float. *Minimum* is one operation for each size: elements are mapped to
 //! words whose unsigned order is the wanted one, so that signed integers, floats and maxima
-//! differ only in the map.
+//! differ only in the map. A NaN is the word that changes nothing, so a minimum passes over it
+//! unless there is nothing else, and is still associative.
 
 use super::look_back::{Count, Narrow, Status, Wide};
 use super::word::Word;
@@ -152,7 +153,14 @@ additions! {
 }
 
 macro_rules! minima {
-    ($($t:ty, $status:ty;)*) => {$(
+    ($($t:ty, $float:ty, $status:ty;)*) => {$(
+        impl Min<$t> {
+            /// Whether an element is a NaN: never if elements are integers, of which `fold` leaves nothing.
+            #[inline(always)]
+            fn is_nan(&self, element: $t) -> bool {
+                element & self.0.fold > <$float>::INFINITY.to_bits()
+            }
+        }
         impl Combine for Min<$t> {
             type Word = $t;
             type Status = $status;
@@ -163,13 +171,16 @@ macro_rules! minima {
             }
             #[inline(always)]
             fn encode(&self, element: $t) -> $t {
-                element ^ (element.sign() & self.0.fold) ^ self.0.flip
+                let word = element ^ (element.sign() & self.0.fold) ^ self.0.flip;
+                if self.is_nan(element) { Self::IDENTITY } else { word }
             }
             #[inline(always)]
             fn decode(&self, operand: $t) -> $t {
                 // `fold` leaves the highest bit alone, so it says again which were folded.
                 let folded = operand ^ self.0.flip;
-                folded ^ (folded.sign() & self.0.fold)
+                let element = folded ^ (folded.sign() & self.0.fold);
+                // That of every NaN, and of nothing.
+                if self.is_nan(element) { <$float>::NAN.to_bits() } else { element }
             }
         }
         impl FromOrder for Min<$t> {
@@ -180,4 +191,42 @@ macro_rules! minima {
         }
     )*};
 }
-minima! { u32, Narrow; u64, Wide; }
+minima! { u32, f32, Narrow; u64, f64, Wide; }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIGN: u32 = 1 << 31;
+
+    fn least(order: Order<u32>, elements: &[u32]) -> u32 {
+        let least = Min(order);
+        let words = elements.iter().map(|&element| least.encode(element));
+        least.decode(words.fold(Min::<u32>::IDENTITY, Min::<u32>::combine))
+    }
+
+    #[test]
+    fn a_minimum_of_floats_passes_over_nan() {
+        let (min, max) = (SIGN, !SIGN);
+        let nans = [0x7fc0_0000, 0xffc0_0000, 0x7f80_0001, 0xffff_ffff];
+        for flip in [min, max] {
+            let order = Order { fold: !SIGN, flip };
+            for nan in nans {
+                for x in [f32::INFINITY, f32::NEG_INFINITY, 0.0, -0.0, 1.5] {
+                    assert_eq!(
+                        least(order, &[nan, x.to_bits()]),
+                        x.to_bits(),
+                        "{nan:#x}, {x}"
+                    );
+                }
+                assert_eq!(least(order, &[nan]), f32::NAN.to_bits(), "{nan:#x}");
+            }
+            assert_eq!(least(order, &nans), f32::NAN.to_bits());
+            // Integers of the same bits are numbers like others.
+            let integers = Order { fold: 0, flip };
+            for nan in nans {
+                assert_eq!(least(integers, &[nan]), nan);
+            }
+        }
+    }
+}

@@ -1,7 +1,8 @@
 //! Numbers as words in whose unsigned order they are, for sorting by digits.
 //!
 //! The rank of a number: floats of negative sign have all bits but that one turned, so that greater magnitudes come first; then
-//! the sign is turned, if numbers have one. The other way round the order falls.
+//! the sign is turned, if numbers have one. The other way round the order falls. At last, as many ranks as there are NaNs with a
+//! sign go from one end to the other: so NaNs of both signs lie beyond infinity, and no two numbers have one rank.
 
 use gpumap_simt::{kernel, kernel_args, mem, thread};
 
@@ -21,6 +22,8 @@ kernel_args! {
         pub fold: u64,
         /// The highest bit if numbers have a sign; all others instead if the order falls.
         pub flip: u64,
+        /// What is added to a rank, wrapping around: nothing for integers.
+        pub turn: u64,
         /// Not 0: numbers of ranks.
         pub back: u32,
     }
@@ -33,15 +36,15 @@ macro_rules! ranks {
             pub static $name = fn $entry(args: RankArgs) by thread {
                 let i = thread::index();
                 if i < args.n {
-                    let (fold, flip) = (args.fold as $t, args.flip as $t);
+                    let (fold, flip, turn) = (args.fold as $t, args.flip as $t, args.turn as $t);
                     let folded = |bits: $t| bits ^ (((bits as $signed) >> (<$t>::BITS - 1)) as $t & fold);
                     // SAFETY: a number of this thread's.
                     unsafe {
                         let bits = mem::load(args.from.cast::<$t>().wrapping_add(i as usize));
                         let made = if args.back == 0 {
-                            folded(bits) ^ flip
+                            (folded(bits) ^ flip).wrapping_add(turn)
                         } else {
-                            folded(bits ^ flip)
+                            folded(bits.wrapping_sub(turn) ^ flip)
                         };
                         mem::store(args.to.cast::<$t>().wrapping_add(i as usize), made);
                     }

@@ -3,7 +3,8 @@
 //!
 //! The accumulators of a row are 64-bit words that lie side by side, so that the atomics of one key meet in one sector of
 //! memory, or two. Three operations on words suffice: an addition of integers, one of `f64`, and an unsigned minimum. What
-//! a column holds becomes such a word when it is loaded, and what was asked for is made of the word when all is done.
+//! a column holds becomes such a word when it is loaded, and what was asked for is made of the word when all is done. For a least
+//! or greatest value a NaN becomes the word that changes nothing: so it is passed over unless there is nothing else.
 //!
 //! Lanes of a warp that have one row combine their words first, and the lowest sends them. Of the first rows there are several
 //! *copies* of all accumulators, of which each block uses one: so that not all atomics of a launch meet at the same few
@@ -28,9 +29,9 @@ pub enum Operation {
     SumFloat,
     /// The sum as `f64`, divided by the count.
     Mean,
-    /// The least value, floats by their total order.
+    /// The least value, NaN only of nothing else.
     Min,
-    /// The greatest value, floats by their total order.
+    /// The greatest value, NaN only of nothing else.
     Max,
 }
 layout!(
@@ -314,6 +315,8 @@ impl Loaded {
             }
         } else if self.combine() == Combine::ADD_FLOAT {
             self.as_f64(bits).to_bits()
+        } else if self.is_nan(bits) {
+            Combine::MIN.identity()
         } else {
             let rank = self.rank(bits);
             if self.asks_for(Operation::Min) {
@@ -365,11 +368,36 @@ impl Loaded {
     /// Of a negative float all bits but the sign: among these, a greater magnitude comes first.
     #[inline(always)]
     fn fold(&self, bits: u64) -> u64 {
-        let is_float = self.holds(Number::F32) || self.holds(Number::F64);
-        if is_float && bits & self.top() != 0 {
+        if self.is_float() && bits & self.top() != 0 {
             self.top() - 1
         } else {
             0
+        }
+    }
+
+    #[inline(always)]
+    fn is_float(&self) -> bool {
+        self.holds(Number::F32) || self.holds(Number::F64)
+    }
+
+    /// Whether the number that has these bits is a NaN, of either sign.
+    #[inline(always)]
+    fn is_nan(&self, bits: u64) -> bool {
+        let infinity = if self.is_wide() {
+            f64::INFINITY.to_bits()
+        } else {
+            u64::from(f32::INFINITY.to_bits())
+        };
+        self.is_float() && bits & (self.top() - 1) > infinity
+    }
+
+    /// The NaN that is returned for all of them.
+    #[inline(always)]
+    fn nan(&self) -> u64 {
+        if self.is_wide() {
+            f64::NAN.to_bits()
+        } else {
+            u64::from(f32::NAN.to_bits())
         }
     }
 
@@ -392,6 +420,10 @@ impl Loaded {
         let is_value = is_least || self.asks_for(Operation::Max);
         if is_value {
             bits = self.of_rank(if is_least { bits } else { !bits });
+            // That of every NaN, and of nothing.
+            if self.is_nan(bits) {
+                bits = self.nan();
+            }
         } else if self.asks_for(Operation::Mean) {
             bits = (f64::from_bits(bits) / held(self.count) as f64).to_bits();
         }

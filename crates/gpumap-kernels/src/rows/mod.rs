@@ -14,6 +14,7 @@
 //! | `values` | values of 4 or 8 bytes by row |
 //! | `upkeep` | slots made anew from rows, claims taken back, bits and rows counted |
 //! | `aggregate` | sums and other aggregates of columns by row |
+//! | `floats` | one zero and one NaN in the floats of keys |
 //! | `join` | pairs of places with equal keys |
 //! | `row_ref`, `wide_ref` | a map as an argument of a user's kernels, without values and with them |
 //! | `shards` | keys and answers of maps over several devices |
@@ -46,6 +47,8 @@ mod claim;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 mod commit;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
+mod floats;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 mod get;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 mod join;
@@ -77,6 +80,8 @@ pub use claim::RowClaimArgs;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub use commit::RowCommitArgs;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
+pub use floats::RowFloatsArgs;
+#[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub use get::RowGetArgs;
 #[cfg(any(not(target_arch = "nvptx64"), feature = "entries"))]
 pub use join::{
@@ -106,6 +111,8 @@ pub use aggregate::{ROW_AGGREGATE, ROW_CLEAR, ROW_FINISH, ROW_FOLD};
 pub use claim::{ROW_CLAIM_4, ROW_CLAIM_8, ROW_CLAIM_16, ROW_CLAIM_STRING};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use commit::{ROW_COMMIT_4, ROW_COMMIT_8, ROW_COMMIT_16, ROW_COMMIT_STRING, ROW_PUBLISH};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use floats::ROW_FLOATS;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use get::{ROW_GET_4, ROW_GET_8, ROW_GET_16, ROW_GET_STRING};
 #[cfg(not(target_arch = "nvptx64"))]

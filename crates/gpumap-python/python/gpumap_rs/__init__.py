@@ -961,8 +961,8 @@ def group_by(
     sum      of ``u32`` and ``u64``        ``u64``, modulo 2^64
     sum      of ``i32`` and ``i64``        ``i64``, modulo 2^64
     sum      of ``f32`` and ``f64``        ``f64``; its last bits differ from run to run
-    min, max of any                        the same; floats by their total order, NaN outermost
-    mean     of any                        ``f64``
+    min, max of any                        the same; NaN only of a group that has nothing else
+    mean     of any                        ``f64``; NaN if a number is, as the sum
     ======== ============================= ===================================================
 
     Raises ``TypeError``, ``ValueError`` or ``MemoryError``.
@@ -1012,7 +1012,7 @@ def sort(
     values in the order of their numbers.
 
     Both are of ``u32``, ``i32``, ``f32``, ``u64``, ``i64`` or ``f64``. Equal numbers keep their order, also descending. Floats are
-    ordered by their bits: -0.0 before 0.0, NaN beyond the infinity of its sign. Raises ``TypeError``, ``ValueError`` or
+    ordered as by numpy, NaN after infinity whatever its sign, and -0.0 before 0.0. Raises ``TypeError``, ``ValueError`` or
     ``MemoryError``.
 
     >>> sort([3, -1, 2], device="cpu")

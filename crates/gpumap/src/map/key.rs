@@ -5,7 +5,8 @@ use gpumap_kernels::kernels::{KeyBits, ValueBits};
 
 use super::merge::Number;
 
-/// A key: plain data of 4 or 8 bytes, compared by its bits. **Every bit pattern is allowed.**
+/// A key: plain data of 4 or 8 bytes, compared by its bits. **Every bit pattern is allowed.** Of a type of your own that is a float,
+/// 0.0 and -0.0 are two keys, and NaNs of different bits are different keys.
 ///
 /// Implemented for `u32`, `i32`, `u64`, `i64`. For a type of your own use
 /// [`key_type!`](crate::key_type).

@@ -16,6 +16,9 @@ use super::Value;
 /// A sum of `f32` takes subnormal numbers, those nearer to zero than 1.2e-38, for zeros, and is
 /// itself zero rather than subnormal: that is how the memory of a GPU adds. `f64` keeps them.
 ///
+/// A map keeps bits: by `total_cmp` a NaN with a sign lies below all numbers, and one without above them. The minima and maxima of
+/// [primitives](crate::primitives#order-of-minima-and-maxima) pass over NaNs.
+///
 /// How the bits of a value are to be read is said by its type, [`Value::NUMBER`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Merge {

@@ -89,7 +89,7 @@ use shape::{Shape, Wish};
 use table::Table;
 use tuning::Tuning;
 
-/// A map from keys to values in the memory of a device.
+/// A map from keys to values in the memory of a device, which compares keys by their bits.
 ///
 /// | group | operations |
 /// |---|---|

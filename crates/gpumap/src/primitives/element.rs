@@ -18,9 +18,9 @@ use gpumap_simt::kernel::Kernel;
 pub enum Op {
     /// The sum: of integers wrapping around, of floats rounded at each step.
     Add,
-    /// The least, floats by [`f32::total_cmp`].
+    /// The least; of floats NaN only of nothing else, and -0.0 below 0.0.
     Min,
-    /// The greatest, floats by [`f32::total_cmp`].
+    /// The greatest; of floats NaN only of nothing else, and -0.0 below 0.0.
     Max,
 }
 

@@ -29,9 +29,13 @@
 //! element's, but those at multiples of 16 bytes are faster.
 //!
 //! # Order of minima and maxima
-//! Integers as usual; floats by [`f32::total_cmp`]: minus zero is below zero, and NaNs lie beyond
-//! the infinities of their sign. That order is associative, so results do not depend on how the
-//! work was divided.
+//! Integers as usual; floats by [`f32::total_cmp`] without NaN: minus zero is below zero. A NaN of either sign is passed over,
+//! unless there is nothing else: then the result is the positive NaN without a payload. That is associative, so results do
+//! not depend on how the work was divided. Sums and means are NaN if a number is.
+//!
+//! # Floats in keys
+//! For groups, joins and unique keys, floats have one zero and one NaN: see [`Floats`]. [Sorted](Primitives#sorting) numbers keep
+//! their bits, NaNs of both signs come after infinity.
 
 mod counts;
 pub mod distributed;
@@ -40,6 +44,7 @@ mod filter;
 mod group_by;
 mod histogram;
 mod join;
+mod normalize;
 mod partition;
 mod predicate;
 mod reduce;
@@ -47,6 +52,7 @@ mod scan;
 mod sort;
 mod unique;
 
+pub use crate::floats::{FloatField, FloatKeys, Floats};
 pub use element::{Element, Op};
 pub use filter::Order;
 pub use group_by::{

@@ -36,6 +36,7 @@ struct Job {
     value_bytes: usize,
     fold: u64,
     flip: u64,
+    turn: u64,
     out_keys: *mut u8,
     out_values: *mut u8,
 }
@@ -48,6 +49,8 @@ impl Job {
             u64::from_le_bytes(bytes)
         };
         let sign = bits(T::Scalar::SIGN);
+        // Of floats as many as there are NaNs with a sign, of integers none.
+        let (least, _) = T::Scalar::RANKS;
         Self {
             keys: std::ptr::null(),
             values: std::ptr::null(),
@@ -59,6 +62,10 @@ impl Job {
                 Direction::Ascending => sign,
                 Direction::Descending => !sign,
             },
+            turn: match direction {
+                Direction::Ascending => least.wrapping_neg(),
+                Direction::Descending => least,
+            },
             out_keys: std::ptr::null_mut(),
             out_values: std::ptr::null_mut(),
         }
@@ -68,8 +75,11 @@ impl Job {
 /// # Sorting
 ///
 /// By radix: one stable partition for each byte of the numbers. So equal numbers keep their order, and results are the same on
-/// every run and every device. Floats are in the order of [`f32::total_cmp`]: minus zero before zero, NaNs beyond the infinities
-/// of their sign.
+/// every run and every device.
+///
+/// Floats have a total order: minus zero comes before zero, and **NaNs of both signs come after infinity**, as in numpy, torch and
+/// polars, so they are the last of an ascending order, and the first of a descending one and of [`top_k`](Self::top_k). Every
+/// number keeps its bits; of NaNs those without a sign come first, and each sign is in the order of [`f32::total_cmp`].
 impl Primitives {
     /// The numbers, sorted.
     ///
@@ -356,6 +366,7 @@ impl Primitives {
             n: len as u64,
             fold: job.fold,
             flip: job.flip,
+            turn: job.turn,
             back: 0,
         };
         // SAFETY: passed on; the keys of each pass are what the one before has written, and an even number of passes ends in

@@ -114,8 +114,8 @@ impl Places {
 
 /// # Unique keys
 ///
-/// Keys are plain data of 4 to 64 bytes, a multiple of 4, compared by their bits, as those of a [`RowMap`](crate::RowMap):
-/// up to 2^31 - 1 of them. They are found by hash, without sorting. Different keys come in the order of their first
+/// Keys are plain data of 4 to 64 bytes, a multiple of 4, up to 2^31 - 1 of them. They are compared by their bits, and floats with
+/// one zero and one NaN: `f32`, `f64`, arrays of these, and of structs the fields that [`Floats`](super::Floats) names. They are found by hash, without sorting. Different keys come in the order of their first
 /// occurrences, so results are the same on every run and every device.
 impl Primitives {
     /// The different keys, the place of each key of the input among them, how often each occurs, and where first.
@@ -136,7 +136,7 @@ impl Primitives {
     /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`] for too many keys, [`Error::WrongDevice`], [`Error::Driver`].
     pub fn unique<K: Pod>(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Unique<K>> {
         let mut scratch = self.scratch.take()?;
-        let found = find(&mut scratch, keys.source().into(), key_bytes::<K>())?;
+        let found = find(&mut scratch, Array::of_keys(keys), key_bytes::<K>())?;
         let (n, len) = found
             .as_ref()
             .map_or((0, 0), |found| (found.n, found.unique));
@@ -187,7 +187,7 @@ impl Primitives {
         keys: &(impl Input<K> + ?Sized),
         outputs: UniqueOutputs<'_, K>,
     ) -> Result<usize> {
-        let keys = Array::from(keys.source());
+        let keys = Array::of_keys(keys);
         let n = keys.len();
         if let Some(inverse) = &outputs.inverse {
             expect_room(n, inverse.len())?;

@@ -1,13 +1,16 @@
 //! [`Keys`]: a batch of keys on the device, and how kernels may load them ([`KeyForm`]).
 
 use gpumap_kernels::count::Counters;
-use gpumap_kernels::rows::{MOST_KEYS, RowKernels, STRING_REFS, StringRef, StringRefsArgs};
+use gpumap_kernels::rows::{
+    MOST_KEYS, ROW_FLOATS, RowFloatsArgs, RowKernels, STRING_REFS, StringRef, StringRefsArgs,
+};
 use gpumap_simt::kernel::Launcher;
 
 use super::claims::grid;
 use super::table::expect_at_most;
 use crate::array::Array;
 use crate::error::{Error, Result};
+use crate::floats::FloatWords;
 use crate::map::{KEY_ALIGN, StringLayout};
 use crate::scratch::{ScratchRole, Workspace};
 
@@ -65,7 +68,8 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Has keys of so many bytes brought to where kernels can load them.
+    /// Has keys of so many bytes brought to where kernels can load them, with one zero and one NaN in their
+    /// [floats](Array::floats). Memory of the caller stays as it is.
     ///
     /// # Safety
     /// As for [`Workspace::stage`].
@@ -80,6 +84,13 @@ impl Keys {
             // SAFETY: reserved just now. What was staged to a scratch buffer is aligned: so it lies elsewhere.
             unsafe { scratch.stream().copy(aligned, at, n * bytes) }?;
             at = aligned;
+        }
+        if keys.floats() != FloatWords::NONE {
+            // What lies in this scratch buffer stays there, and what is the caller's is copied to it.
+            let to = scratch.reserve::<u8>(ScratchRole::Keys, n * bytes)?;
+            // SAFETY: reserved with room for the keys, of so many bytes.
+            unsafe { one_zero_and_nan(scratch.stream(), (at, to), (n, bytes), keys.floats()) }?;
+            at = to;
         }
         Self::at(at, n, KeyForm::Data(bytes))
     }
@@ -130,4 +141,29 @@ impl Keys {
     pub fn kernels_with(&self, other: *const u8) -> &'static RowKernels {
         self.form.kernels_at(self.at.addr() | other.addr())
     }
+}
+
+/// Queues copying `n` keys of so many bytes, with one zero and one NaN in these floats.
+///
+/// # Safety
+/// Both places are on the device, at multiples of 4, with so many keys and room for as many; they are one, or do not overlap.
+pub(crate) unsafe fn one_zero_and_nan(
+    on: &impl Launcher<Error = Error>,
+    (from, to): (*const u8, *mut u8),
+    (n, bytes): (usize, usize),
+    floats: FloatWords,
+) -> Result<()> {
+    if n == 0 {
+        return Ok(());
+    }
+    let args = RowFloatsArgs {
+        from: from.cast(),
+        to: to.cast(),
+        n: n as u64,
+        words: (bytes / size_of::<u32>()) as u32,
+        narrow: floats.narrow.into(),
+        wide: floats.wide.into(),
+    };
+    // SAFETY: passed on; floats lie in the key, as the type of it or the one who named them says.
+    unsafe { ROW_FLOATS.launch(on, grid(n), args) }
 }

@@ -21,7 +21,7 @@ pub(crate) use claims::{Claims, Told, grid};
 pub use gpumap_kernels::rows::{NO_ROW, RowRef, WideRef, WideValue};
 pub use graph::{RowGraph, RowRecording};
 pub(crate) use growing::Growing;
-pub(crate) use keys::{KeyForm, Keys, key_bytes};
+pub(crate) use keys::{KeyForm, Keys, key_bytes, one_zero_and_nan};
 pub use on_stream::RowsOnStream;
 pub(crate) use on_stream::{RowMemory, or_none};
 pub(crate) use persist::{expect_part, row_kinds};
@@ -39,11 +39,13 @@ use crate::input::Input;
 use crate::map::Chunk;
 use crate::output::Output;
 
-/// A dense row number for each key, in the memory of a device: 0, 1, 2 and so on, in the order in which keys first come.
+/// A dense row number for each key, in the memory of a device: 0, 1, 2 and so on, in the order in which keys first come. Keys are compared
+/// by their bits.
 ///
 /// Values are plain arrays of the caller, as long as [`row_bound`](Self::row_bound) says, at the places that the numbers say: embeddings, sums,
 /// columns of any type. Keys are plain data of 4 to 64 bytes, a multiple of 4, compared by their bits: integers, `u128`,
-/// `[u32; 3]`, structs of your own. **Every bit pattern is allowed.**
+/// `[u32; 3]`, structs of your own. **Every bit pattern is allowed**: of floats 0.0 and -0.0 are two keys, and each NaN is one, unless
+/// [`Primitives::normalize_floats`](crate::primitives::Primitives::normalize_floats) has made one of them.
 ///
 /// | group | operations |
 /// |---|---|

@@ -24,10 +24,11 @@ use crate::map::{Chunk, Merge, Operand, Outcome, Receiver, Value};
 use crate::op::{self, Execute, Op};
 use crate::output::Output;
 
-/// A map from keys of 4 to 64 bytes to values of 4 or 8 bytes, in the memory of a device.
+/// A map from keys of 4 to 64 bytes to values of 4 or 8 bytes, in the memory of a device, which compares keys by their bits.
 ///
 /// Keys are plain data whose size is a multiple of 4, compared by their bits: `u128`, `[u32; 3]`, UUIDs, coordinates, 128-bit hashes,
-/// structs of your own. **Every bit pattern is allowed.** For keys of 4 and 8 bytes a [`Map`](crate::Map) is the better choice:
+/// structs of your own. **Every bit pattern is allowed**: of floats 0.0 and -0.0 are two keys, and each NaN is one, unless
+/// [`Primitives::normalize_floats`](crate::primitives::Primitives::normalize_floats) has made one of them. For keys of 4 and 8 bytes a [`Map`](crate::Map) is the better choice:
 /// its pairs lie in the slots, and calls that change it run side by side. Values of `()` make a set of keys.
 ///
 /// | group | operations |

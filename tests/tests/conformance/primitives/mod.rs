@@ -28,14 +28,20 @@ pub(crate) fn on_every_device(body: impl Fn(&Target)) {
 trait Tested: Element + std::fmt::Debug + Default {
     fn random(bits: u64) -> Self;
     fn add(self, other: Self) -> Self;
+    /// Whether it is sorted before another.
     fn less(self, other: Self) -> bool;
     fn bits(self) -> u64;
+    fn is_nan(self) -> bool;
+    /// What a minimum or a maximum of it alone is: the one NaN, of those that are one.
+    fn alone(self) -> Self;
     /// What minima and maxima are compared with at the start.
     fn extreme(op: Op) -> Self;
 
     fn combine(self, other: Self, op: Op) -> Self {
         match op {
             Op::Add => self.add(other),
+            _ if self.is_nan() => other.alone(),
+            _ if other.is_nan() => self,
             Op::Min if other.less(self) => other,
             Op::Max if self.less(other) => other,
             _ => self,
@@ -44,7 +50,7 @@ trait Tested: Element + std::fmt::Debug + Default {
 }
 
 macro_rules! tested {
-    ($($t:ty: $random:expr, $add:expr, $less:expr, $bits:expr, $min:expr, $max:expr;)*) => {$(
+    ($($t:ty: $random:expr, $add:expr, $less:expr, $bits:expr, $nan:expr, $min:expr, $max:expr;)*) => {$(
         impl Tested for $t {
             fn random(bits: u64) -> Self {
                 let random: fn(u64) -> $t = $random;
@@ -62,6 +68,13 @@ macro_rules! tested {
                 let bits: fn($t) -> u64 = $bits;
                 bits(self)
             }
+            fn is_nan(self) -> bool {
+                self.partial_cmp(&self).is_none()
+            }
+            fn alone(self) -> Self {
+                let nan: Option<$t> = $nan;
+                nan.filter(|_| self.is_nan()).unwrap_or(self)
+            }
             fn extreme(op: Op) -> Self {
                 match op {
                     Op::Add => <$t>::default(),
@@ -73,16 +86,26 @@ macro_rules! tested {
     )*};
 }
 
+/// Whether a float is sorted before another: by `total_cmp`, but for NaNs with a sign, which come last.
+macro_rules! sorts_before {
+    ($a:ident, $b:ident) => {{
+        let (a, b) = ($a.is_nan(), $b.is_nan());
+        let signs = (a && $a.is_sign_negative()).cmp(&(b && $b.is_sign_negative()));
+        a.cmp(&b).then(signs).then($a.total_cmp(&$b)).is_lt()
+    }};
+}
+pub(crate) use sorts_before;
+
 // Floats are whole numbers small enough that sums are exact: their rounding has tests of its own.
 tested! {
-    u32: |b| b as u32, u32::wrapping_add, |a, b| a < b, u64::from, u32::MIN, u32::MAX;
-    i32: |b| b as i32, i32::wrapping_add, |a, b| a < b, |a| a as u64, i32::MIN, i32::MAX;
-    u64: |b| b, u64::wrapping_add, |a, b| a < b, |a| a, u64::MIN, u64::MAX;
-    i64: |b| b as i64, i64::wrapping_add, |a, b| a < b, |a| a as u64, i64::MIN, i64::MAX;
-    f32: |b| (b % 3) as f32 - 1.0, |a, b| a + b, |a, b| a.total_cmp(&b).is_lt(),
-        |a| u64::from(a.to_bits()), f32::NEG_INFINITY, f32::INFINITY;
-    f64: |b| (b % 101) as f64 - 50.0, |a, b| a + b, |a, b| a.total_cmp(&b).is_lt(),
-        |a| a.to_bits(), f64::NEG_INFINITY, f64::INFINITY;
+    u32: |b| b as u32, u32::wrapping_add, |a, b| a < b, u64::from, None, u32::MIN, u32::MAX;
+    i32: |b| b as i32, i32::wrapping_add, |a, b| a < b, |a| a as u64, None, i32::MIN, i32::MAX;
+    u64: |b| b, u64::wrapping_add, |a, b| a < b, |a| a, None, u64::MIN, u64::MAX;
+    i64: |b| b as i64, i64::wrapping_add, |a, b| a < b, |a| a as u64, None, i64::MIN, i64::MAX;
+    f32: |b| (b % 3) as f32 - 1.0, |a, b| a + b, |a, b| sorts_before!(a, b),
+        |a| u64::from(a.to_bits()), Some(f32::NAN), f32::NEG_INFINITY, f32::INFINITY;
+    f64: |b| (b % 101) as f64 - 50.0, |a, b| a + b, |a, b| sorts_before!(a, b),
+        |a| a.to_bits(), Some(f64::NAN), f64::NEG_INFINITY, f64::INFINITY;
 }
 
 /// Runs `body::<T>(&Target)` for every element type, on every device.
@@ -134,11 +157,12 @@ fn assert_same<T: Tested>(got: &[T], expected: &[T], what: &str) {
 }
 
 fn scanned<T: Tested>(x: &[T], op: Op, exclusive: Option<T>) -> Vec<T> {
-    let mut sum = exclusive;
+    let first = |x: T| if op == Op::Add { x } else { x.alone() };
+    let mut sum = exclusive.map(first);
     x.iter()
         .map(|&x| {
             let before = sum;
-            sum = Some(sum.map_or(x, |sum| sum.combine(x, op)));
+            sum = Some(sum.map_or(first(x), |sum| sum.combine(x, op)));
             if exclusive.is_some() { before } else { sum }.unwrap()
         })
         .collect()

@@ -69,11 +69,11 @@ pub struct Count(());
 #[derive(Clone, Copy, Debug)]
 pub struct Sum<T>(PhantomData<fn(T)>);
 
-/// The least number of a column, floats by [`f64::total_cmp`].
+/// The least number of a column; NaN only of nothing else, and -0.0 below 0.0.
 #[derive(Clone, Copy, Debug)]
 pub struct Min<T>(PhantomData<fn(T)>);
 
-/// The greatest number of a column, floats by [`f64::total_cmp`].
+/// The greatest number of a column; NaN only of nothing else, and -0.0 below 0.0.
 #[derive(Clone, Copy, Debug)]
 pub struct Max<T>(PhantomData<fn(T)>);
 

@@ -9,6 +9,7 @@ use crate::array::Array;
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::Result;
+use crate::floats::FloatWords;
 use crate::lock::Lock;
 use crate::output::Sink;
 use crate::poison;
@@ -59,6 +60,8 @@ pub(super) fn group_once(
 #[derive(Debug)]
 pub(super) struct Core {
     rows: rows::Core,
+    /// Of the keys of all batches.
+    floats: FloatWords,
     plan: Plan,
     /// Of all rows, and of some more. A batch holds them alone.
     words: Lock<Buffer<u64>>,
@@ -67,7 +70,12 @@ pub(super) struct Core {
 }
 
 impl Core {
-    pub fn new(device: &Device, key_bytes: usize, plan: Plan, groups: usize) -> Result<Self> {
+    pub fn new(
+        device: &Device,
+        (key_bytes, floats): (usize, FloatWords),
+        plan: Plan,
+        groups: usize,
+    ) -> Result<Self> {
         let rows = rows::Core::new(
             device,
             KeyForm::Data(key_bytes),
@@ -79,6 +87,7 @@ impl Core {
         stream.synchronize()?;
         Ok(Self {
             rows,
+            floats,
             plan,
             words: Lock::new(words),
             poisoned: AtomicBool::new(false),
@@ -100,6 +109,7 @@ impl Core {
     /// Adds a batch that asks for `kinds`. Returns how many groups are new.
     pub fn add(&self, keys: Array<'_>, kinds: &[Kind], columns: &[Array<'_>]) -> Result<usize> {
         self.plan.expect_kinds(kinds)?;
+        let keys = keys.and_floats(self.floats);
         let n = keys.len();
         self.plan.expect_len(n, columns)?;
         self.rows.scratch.of_batch(|scratch| {

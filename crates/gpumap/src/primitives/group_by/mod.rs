@@ -14,7 +14,7 @@ pub use aggregates::{Aggregate, Aggregates, Count, Fixed, Max, Mean, Min, Push, 
 pub use chosen::{Chosen, Function, Numbers, NumbersMut};
 
 use self::core::Core;
-use super::{Element, Primitives};
+use super::{Element, Floats, Primitives};
 use crate::array::{Array, ArrayMut};
 use crate::buffer::BufferViewMut;
 use crate::device::Device;
@@ -65,7 +65,7 @@ impl<'a, T, K: Pod, A> Grouping<'a, T, K, A> {
     fn new(of: &'a T, keys: &'a (impl Input<K> + ?Sized)) -> Self {
         Self {
             of,
-            keys: keys.source().into(),
+            keys: Array::of_keys(keys),
             kinds: Vec::new(),
             columns: Vec::new(),
             _types: PhantomData,
@@ -110,7 +110,7 @@ impl<'a, T, K: Pod, A> Grouping<'a, T, K, A> {
         self.with::<Sum<N>>(column.source().into())
     }
 
-    /// The least number of a column.
+    /// The least number of a column; NaN only of nothing else.
     pub fn min<N: Element>(
         self,
         column: &'a (impl Input<N> + ?Sized),
@@ -121,7 +121,7 @@ impl<'a, T, K: Pod, A> Grouping<'a, T, K, A> {
         self.with::<Min<N>>(column.source().into())
     }
 
-    /// The greatest number of a column.
+    /// The greatest number of a column; NaN only of nothing else.
     pub fn max<N: Element>(
         self,
         column: &'a (impl Input<N> + ?Sized),
@@ -132,7 +132,7 @@ impl<'a, T, K: Pod, A> Grouping<'a, T, K, A> {
         self.with::<Max<N>>(column.source().into())
     }
 
-    /// The mean of a column, as `f64`.
+    /// The mean of a column, as `f64`; NaN if one of its numbers is.
     pub fn mean<N: Element>(
         self,
         column: &'a (impl Input<N> + ?Sized),
@@ -146,18 +146,19 @@ impl<'a, T, K: Pod, A> Grouping<'a, T, K, A> {
 
 /// # Groups
 ///
-/// Keys are plain data of 4 to 64 bytes, a multiple of 4, compared by their bits, as those of a
-/// [`RowMap`](crate::RowMap): up to 2^31 - 1 of them. Groups are in the order of the first occurrences of their keys, the
-/// same on every run and every device.
+/// Keys are plain data of 4 to 64 bytes, a multiple of 4, up to 2^31 - 1 of them. They are compared by their bits, and floats with
+/// one zero and one NaN: `f32`, `f64`, arrays of these, and of structs the fields that [`Floats`](super::Floats) names. Such keys are
+/// returned with `0.0` and a positive NaN. Groups are in the order of the first occurrences of their keys, the same on every run
+/// and every device.
 ///
 /// | aggregate | of | is returned as |
 /// |---|---|---|
 /// | `count` | | `u64` |
 /// | `sum` | `u32`, `u64` | `u64`, modulo 2^64 |
 /// | | `i32`, `i64` | `i64`, modulo 2^64 |
-/// | | `f32`, `f64` | `f64` |
-/// | `min`, `max` | any number | the same type; floats by [`f64::total_cmp`], so a NaN lies beyond the infinity of its sign |
-/// | `mean` | any number | `f64`: the sum of the numbers, each as `f64`, divided by the count |
+/// | | `f32`, `f64` | `f64`; NaN if a number is, or if infinities of both signs are |
+/// | `min`, `max` | any number | the same type; of floats those that are no NaN, and NaN of nothing else; -0.0 lies below 0.0 |
+/// | `mean` | any number | `f64`: the sum of the numbers, each as `f64`, divided by the count; so NaN if that is |
 ///
 /// All results are exact and the same on every run, except the sums of floats, and the means: numbers are added as `f64` for
 /// these, in an order that varies from run to run, so that last bits can differ, those of means of large integers too. A sum of *n* numbers differs from the exact one by at most *n u* / (1 − *n u*) times
@@ -304,7 +305,8 @@ impl<K: Pod, A: Aggregates> Grouping<'_, Primitives, K, A> {
     /// Those of [`run`](Self::run).
     pub fn start(self) -> Result<GroupBy<K, A>> {
         let (kinds, device) = (self.kinds, self.of.device());
-        let core = Core::new(device, key_bytes::<K>(), Plan::new(kinds.clone())?, 0)?;
+        let key = (key_bytes::<K>(), self.keys.floats());
+        let core = Core::new(device, key, Plan::new(kinds.clone())?, 0)?;
         core.add(self.keys, &kinds, &self.columns)?;
         Ok(GroupBy {
             core,
@@ -393,8 +395,9 @@ impl<K: Pod, A: Fixed> GroupBy<K, A> {
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`], [`Error::Driver`].
     pub fn with_capacity(device: &Device, groups: usize) -> Result<Self> {
+        let key = (key_bytes::<K>(), Floats::<K>::of_type().words());
         Ok(Self {
-            core: Core::new(device, key_bytes::<K>(), Plan::new(A::kinds())?, groups)?,
+            core: Core::new(device, key, Plan::new(A::kinds())?, groups)?,
             _types: PhantomData,
         })
     }
@@ -402,7 +405,9 @@ impl<K: Pod, A: Fixed> GroupBy<K, A> {
 
 /// # Batches
 impl<K: Pod, A> GroupBy<K, A> {
-    /// A batch of keys, to be followed by the columns of each aggregate, and by [`run`](Grouping::run).
+    /// A batch of keys, to be followed by the columns of each aggregate, and by [`run`](Grouping::run). Name the
+    /// [`Floats`](super::Floats) of a struct in each batch: those of the batch that [started](Grouping::start) the groups count
+    /// for all, and others for their batch alone.
     pub fn batch<'a>(&'a self, keys: &'a (impl Input<K> + ?Sized)) -> Grouping<'a, Self, K, ()> {
         Grouping::new(self, keys)
     }

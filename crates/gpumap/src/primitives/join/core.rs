@@ -13,6 +13,7 @@ use crate::array::Array;
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::Result;
+use crate::floats::FloatWords;
 use crate::primitives::queue_exclusive_sum;
 use crate::rows::{self, KeyForm, Keys, Told, grid};
 use crate::scratch::{ScratchPool, ScratchRole, Workspace};
@@ -85,6 +86,8 @@ pub(super) struct Table {
     /// None if all keys differ, when rows are places, or if no place is wanted.
     sorted: Option<Sorted>,
     len: usize,
+    /// Of the keys of both sides.
+    floats: FloatWords,
 }
 
 impl Table {
@@ -97,7 +100,7 @@ impl Table {
         seed: u64,
     ) -> Result<Self> {
         let rows = rows::Core::new(device, KeyForm::Data(key_bytes), 0, seed)?;
-        let len = keys.len();
+        let (len, floats) = (keys.len(), keys.floats());
         let mut sorted = None;
         if len != 0 {
             let mut scratch = rows.scratch.take()?;
@@ -113,7 +116,12 @@ impl Table {
             }
         }
         rows.scratch.trim();
-        Ok(Self { rows, sorted, len })
+        Ok(Self {
+            rows,
+            sorted,
+            len,
+            floats,
+        })
     }
 
     /// How many keys there are, counted as often as they come.
@@ -148,6 +156,7 @@ impl Table {
             place(scratch, 0)?;
             return Ok(0);
         }
+        let left = left.and_floats(self.floats);
         // SAFETY: the workspace waits for its stream before the caller's call returns.
         let keys = unsafe { Keys::stage(scratch, left, self.rows.key_bytes) }?;
         let found: *mut u32 = scratch.reserve(ScratchRole::Ids, n)?;

@@ -35,8 +35,9 @@ pub struct Pairs {
 
 /// The build side of joins: a table that is built once, and probed as often as wanted.
 ///
-/// Keys are plain data of 4 to 64 bytes, a multiple of 4, compared by their bits, as those of a [`RowMap`](crate::RowMap):
-/// up to 2^31 - 1 of them, which may repeat. Every bit pattern is allowed.
+/// Keys are plain data of 4 to 64 bytes, a multiple of 4, up to 2^31 - 1 of them, which may repeat. Every bit pattern is allowed. They
+/// are compared by their bits, and floats with one zero and one NaN, so a NaN has equals: `f32`, `f64`, arrays of these, and of
+/// structs the fields that the [`Floats`](super::Floats) of the build side name.
 ///
 /// ```
 /// use gpumap::Device;
@@ -95,8 +96,8 @@ impl<K> fmt::Debug for Join<'_, K> {
 impl Primitives {
     /// Joins two arrays of keys, the probe side `left` and the build side `right`. To be followed by the kind of join.
     ///
-    /// Keys are plain data of 4 to 64 bytes, a multiple of 4, compared by their bits: up to 2^31 - 1 on each side, which may
-    /// repeat on both. A table is built of the right side for this call, and needs [memory](JoinTable#room) for it: a join
+    /// Keys are those of a [`JoinTable`]: up to 2^31 - 1 on each side, which may repeat on both; if either side has named
+    /// [`Floats`](super::Floats), they count for both. A table is built of the right side for this call, and needs [memory](JoinTable#room) for it: a join
     /// is the faster the shorter that side is. A [`JoinTable`] keeps it for several joins.
     ///
     /// ```
@@ -118,9 +119,10 @@ impl Primitives {
         left: &'a (impl Input<K> + ?Sized),
         right: &'a (impl Input<K> + ?Sized),
     ) -> Join<'a, K> {
+        let (left, right) = (Array::of_keys(left), Array::of_keys(right));
         Join {
-            left: left.source().into(),
-            right: Right::Keys(&self.device, right.source().into()),
+            left,
+            right: Right::Keys(&self.device, right.and_floats(left.floats())),
             _key: PhantomData,
         }
     }
@@ -135,7 +137,7 @@ impl<K: Pod> JoinTable<K> {
         Ok(Self {
             table: Table::new(
                 device,
-                right.source().into(),
+                Array::of_keys(right),
                 key_bytes::<K>(),
                 true,
                 random_seed(),
@@ -147,7 +149,7 @@ impl<K: Pod> JoinTable<K> {
     /// Joins the keys of a probe side with the table. To be followed by the kind of join.
     pub fn join<'a>(&'a self, left: &'a (impl Input<K> + ?Sized)) -> Join<'a, K> {
         Join {
-            left: left.source().into(),
+            left: Array::of_keys(left),
             right: Right::Table(&self.table),
             _key: PhantomData,
         }

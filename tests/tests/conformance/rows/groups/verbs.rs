@@ -272,16 +272,13 @@ fn special_floats() {
             let of_one = |&x: &F| back(x);
             all.iter().map(of_one).collect::<Vec<_>>()
         });
-        // By the total order.
-        assert!(least[0].is_nan() && least[0].is_sign_negative());
-        assert!(most[0].is_nan() && most[0].is_sign_positive());
         assert_eq!(
-            bits(&least[1..]),
-            bits(&[2.0, -0.0, -0.0, f64::NEG_INFINITY])
+            bits(&least),
+            bits(&[1.0, 2.0, -0.0, -0.0, f64::NEG_INFINITY])
         );
         assert_eq!(
-            bits(&most[1..]),
-            bits(&[f64::INFINITY, -0.0, 0.0, f64::NEG_INFINITY])
+            bits(&most),
+            bits(&[1.0, f64::INFINITY, -0.0, 0.0, f64::NEG_INFINITY])
         );
     }
     fn bits_of<T: Pod>(all: &[T]) -> Vec<u64> {
