@@ -31,6 +31,7 @@ mod reader;
 mod strings;
 #[cfg(test)]
 mod tests;
+mod unfinished;
 mod writer;
 
 pub use atomic::AtomicFile;
@@ -38,6 +39,8 @@ pub use error::{FileError, FilePart};
 pub use header::{GroupPart, Header};
 pub use reader::Reader;
 pub(crate) use strings::{StringReader, StringWriter};
+#[cfg(unix)]
+pub use unfinished::remove_unfinished;
 pub use writer::{Block, Frame, Writer};
 
 /// What every saved map begins with. The first byte is no text, the last one is changed by
