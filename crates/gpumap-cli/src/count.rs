@@ -17,6 +17,7 @@ use crate::sequence::{MOST_RECORD, SequenceTotals};
 use crate::source::Source;
 use crate::summary::Summary;
 use crate::table::Table;
+use crate::threads;
 
 /// What is to be counted.
 #[derive(Clone, Debug)]
@@ -68,7 +69,7 @@ pub fn count<C: Code>(
         most: wanted.most,
         piece: engine.piece(),
         kmers,
-        workers: Settings::workers(engine.parsers()),
+        workers: threads::of_parsing(engine.parsers()),
     };
     if engine.makes_kmers()
         && let Some(table) = C::with_kernel(table)
@@ -116,6 +117,7 @@ fn count_on_host<C: Code>(
         if more.len() >= batch / LARGE {
             table.count(&more)?;
         } else {
+            let _turn = threads::turn();
             waiting.extend_from_slice(&more);
         }
         if waiting.len() >= batch {

@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use crate::cli::Session;
+use crate::console::print_line;
 use crate::count::{Wanted, count};
 use crate::dump::Pairs;
 use crate::error::{Error, Mismatch, Result};
 use crate::kmer::{KmerLength, Strand, kmers_of, text_of};
 use crate::sequence::{MOST_RECORD, for_each_sequence};
 use crate::source::Source;
-use crate::summary::{Summary, grouped, print_line};
+use crate::summary::{Summary, grouped};
 use crate::table::{Room, Table};
 
 /// The genome of the phage lambda; `data/README.md` says where it is from.

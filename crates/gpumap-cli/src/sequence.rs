@@ -36,7 +36,7 @@ pub fn for_each_sequence(
     let reader = source.open(&Progress::hidden().bytes(), NonZero::<usize>::MIN)?;
     let not_sequences = |cause| Error::Sequences {
         name: source.to_string(),
-        source: cause,
+        cause,
     };
     let mut totals = SequenceTotals::default();
     let mut records = parse_fastx_reader(reader).map_err(not_sequences)?;

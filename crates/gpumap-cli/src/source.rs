@@ -18,6 +18,7 @@ use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 
 use crate::error::{Error, Result};
 use crate::progress::ByteBar;
+use crate::words;
 
 /// Where sequences come from.
 #[derive(Clone, Debug)]
@@ -104,17 +105,25 @@ impl Source {
                 name: self.to_string(),
             });
         }
+        if let Some((format, command)) = words::foreign(&head) {
+            return Err(Error::Foreign {
+                name: self.to_string(),
+                format,
+                command,
+            });
+        }
         let packing = Packing::of(&head);
         let reader = Cursor::new(head).chain(reader);
         Ok(match packing {
             Packing::Plain => Box::new(reader),
-            Packing::Gzip => {
-                let buffered = BufReader::with_capacity(BUFFER, reader);
-                Box::new(MultiGzDecoder::new(buffered))
-            }
-            Packing::BlockGzip => {
+            Packing::BlockGzip if threads.get() > 1 => {
                 let buffered = BufReader::with_capacity(BUFFER, reader);
                 Box::new(MultithreadedReader::with_worker_count(threads, buffered))
+            }
+            // One thread unpacks blocks as any other members.
+            Packing::Gzip | Packing::BlockGzip => {
+                let buffered = BufReader::with_capacity(BUFFER, reader);
+                Box::new(MultiGzDecoder::new(buffered))
             }
             Packing::Zstd => Box::new(ZstdReader::new(BufReader::with_capacity(BUFFER, reader))),
         })
@@ -129,6 +138,18 @@ impl fmt::Display for Source {
             Self::Embedded(name, _) => f.write_str(name),
         }
     }
+}
+
+/// Whether a regular file is of blocks of gzip, which several threads can unpack.
+pub fn is_of_blocks(path: &Path) -> bool {
+    let first = || {
+        let (file, length) = open_input(path).ok()?;
+        let mut head = [0; HEAD];
+        length.and_then(|_| read_at(&file, &mut head, 0).ok())?;
+        Some(Packing::of(&head) == Packing::BlockGzip)
+    };
+    // Not opened if it is a pipe, which can be opened only once.
+    path.is_file() && first().unwrap_or(false)
 }
 
 /// Opens a file to read, with its length if it is a regular file (a pipe has none).

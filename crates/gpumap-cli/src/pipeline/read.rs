@@ -173,6 +173,6 @@ impl<C> ReadThread<C> {
 pub(super) fn not_sequences(source: &Source, cause: ParseError) -> Error {
     Error::Sequences {
         name: source.to_string(),
-        source: cause,
+        cause,
     }
 }
