@@ -1,6 +1,7 @@
 //! The command line: what can be said, and what every command takes from it.
 
 use std::ffi::OsString;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use clap::builder::styling::Styles;
@@ -10,6 +11,7 @@ use gpumap::{DeviceChoice, PtxChoice};
 use gpumap_benches::cpu;
 use gpumap_benches::ladder::{self, Ladder};
 
+use crate::console::tell;
 use crate::database::args::{DumpArgs, IntersectArgs, MergeArgs, QueryArgs, SubtractArgs};
 use crate::engine::Engine;
 use crate::error::{Error, Result, printable};
@@ -95,6 +97,77 @@ pub struct Session {
     pub json: bool,
 }
 
+/// How many threads a command may use.
+#[derive(Debug, Args)]
+pub struct ThreadArgs {
+    /// Threads that work at once, all of them together: those that read, parse, count, sort and write [default: GPUMAP_THREADS, or else
+    /// as many as the machine runs].
+    #[arg(long, short, value_name = "N", value_parser = at_least_one)]
+    pub threads: Option<usize>,
+}
+
+impl Cli {
+    /// How many threads may work at once, if that is said.
+    pub fn threads(&self) -> Result<Option<NonZero<usize>>> {
+        let args = match &self.command {
+            Some(Command::CountKmers(args)) => &args.threads,
+            Some(Command::Dump(args)) => &args.read.threads,
+            Some(Command::Query(args)) => &args.read.threads,
+            Some(Command::Merge(args)) => &args.read.threads,
+            Some(Command::Intersect(args)) => &args.pair.read.threads,
+            Some(Command::Subtract(args)) => &args.pair.read.threads,
+            Some(Command::Load(args)) => &args.threads,
+            _ => return Ok(None),
+        };
+        if let Some(threads) = args.threads {
+            return Ok(NonZero::new(threads));
+        }
+        let variable = std::env::var_os("GPUMAP_THREADS").filter(|value| !value.is_empty());
+        let Some(value) = variable else {
+            return Ok(None);
+        };
+        let threads = value.to_str().and_then(|text| at_least_one(text).ok());
+        let threads = threads.ok_or_else(|| Error::Variable {
+            name: "GPUMAP_THREADS",
+            value: value.to_string_lossy().into_owned(),
+            expected: "a number of threads, 1 at least",
+        })?;
+        Ok(NonZero::new(threads))
+    }
+
+    /// The files of sequences that are read.
+    pub fn sequences(&self) -> &[PathBuf] {
+        match &self.command {
+            Some(Command::CountKmers(args)) => &args.inputs,
+            Some(Command::Query(args)) => &args.sequence,
+            _ => &[],
+        }
+    }
+
+    /// Whether a file is among the outputs, which is not there if the run ends early.
+    pub fn writes_files(&self) -> bool {
+        let is_file = |path: &PathBuf| path.as_os_str() != "-";
+        let of_counts = |args: &OutputArgs| {
+            let others = args.spectrum.iter().chain(&args.histogram);
+            others.chain([&args.output]).any(is_file)
+        };
+        match &self.command {
+            Some(Command::CountKmers(args)) => of_counts(&args.counts),
+            Some(Command::Dump(args)) => of_counts(&args.counts),
+            Some(Command::Merge(args)) => of_counts(&args.output),
+            Some(Command::Intersect(args)) => of_counts(&args.pair.output),
+            Some(Command::Subtract(args)) => of_counts(&args.pair.output),
+            Some(Command::Load(args)) => args.dump.iter().chain([&args.results]).any(is_file),
+            Some(Command::Bench(Bench::Ladder(args))) => {
+                args.output.iter().chain(&args.plot).any(is_file)
+            }
+            Some(Command::Bench(Bench::Cpu(args))) => args.output.iter().any(is_file),
+            Some(Command::Bench(Bench::Kmers(args))) => args.output.iter().any(is_file),
+            Some(Command::Query(_) | Command::Info) | None => false,
+        }
+    }
+}
+
 impl Session {
     /// Opens the device that was requested; an option counts more than a variable.
     pub fn open(&self) -> Result<Engine> {
@@ -132,18 +205,13 @@ impl Session {
     pub fn report(&self, summary: &Summary) {
         if self.quiet || !self.json {
             for warning in &summary.warnings {
-                eprintln!("warning: {warning}");
+                tell(format_args!("warning: {warning}"));
             }
         }
-        if !self.quiet {
-            eprintln!(
-                "{}",
-                if self.json {
-                    summary.to_json()
-                } else {
-                    summary.to_string()
-                }
-            );
+        if !self.quiet && self.json {
+            tell(summary.to_json());
+        } else if !self.quiet {
+            tell(summary);
         }
     }
 }
@@ -180,6 +248,10 @@ pub struct CountArgs {
     /// CPU twice.
     #[arg(long, value_name = "LIST", conflicts_with = "device", value_parser = devices)]
     pub devices: Option<DeviceList>,
+
+    /// How many threads.
+    #[command(flatten)]
+    pub threads: ThreadArgs,
 }
 
 impl CountArgs {
@@ -202,8 +274,8 @@ impl CountArgs {
 /// What commands with counts of k-mers as output take.
 #[derive(Debug, Args)]
 pub struct OutputArgs {
-    /// Where the counts go: lines of k-mer, tab, count; - is standard output. A name in .csv gets
-    /// commas; one in .bin, .gpumap or .parquet pairs of the packed k-mer and the count. K-mers of more than 32 bases
+    /// Where the counts go: lines of k-mer, tab, count to .tsv, .txt or -, which is standard output; with commas to
+    /// .csv; packed by gzip with .gz behind it; pairs of the packed k-mer and the count to .bin, .gpumap or .parquet. K-mers of more than 32 bases
     /// do not go to .bin.
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub output: PathBuf,
@@ -224,12 +296,13 @@ pub struct OutputArgs {
     #[arg(long, short = 'U', value_name = "N", visible_alias = "upper-count")]
     pub max_count: Option<u64>,
 
-    /// Draw how many distinct k-mers occur once, twice, ... as an SVG file.
+    /// Draw how many distinct k-mers occur once, twice, ... as an SVG file, .svg or .svg.gz.
     #[arg(long, value_name = "FILE.svg")]
     pub spectrum: Option<PathBuf>,
 
     /// Write how many distinct k-mers occur once, twice, ... as lines of count, space, k-mers, as jellyfish
-    /// histo does; - is standard output. It has all k-mers, whatever --min-count and --max-count leave out.
+    /// histo does: .txt, .hist, .histo or .tsv, with or without .gz, or - for standard output. It has all k-mers, whatever
+    /// --min-count and --max-count leave out.
     #[arg(long, value_name = "FILE")]
     pub histogram: Option<PathBuf>,
 }
@@ -251,12 +324,12 @@ pub struct LoadArgs {
     #[arg(long, value_name = "KEYS")]
     pub lookup: Option<PathBuf>,
 
-    /// Where the keys that were looked up go with their values, in their order: .csv, .tsv or -.
+    /// Where the keys that were looked up go with their values, in their order: .csv, .tsv or .txt, with or without .gz, or -.
     /// The value of a key that was not found is left empty.
     #[arg(long, value_name = "FILE", default_value = "-", requires = "lookup")]
     pub results: PathBuf,
 
-    /// Where everything in the map goes: .csv, .tsv, .bin, .gpumap, .parquet or -.
+    /// Where everything in the map goes: .csv, .tsv, .csv.gz, .tsv.gz, .bin, .gpumap, .parquet or -.
     #[arg(long, value_name = "OUT")]
     pub dump: Option<PathBuf>,
 
@@ -298,6 +371,10 @@ pub struct LoadArgs {
     /// and T are powers of 1024.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub max_record: Option<u64>,
+
+    /// How many threads.
+    #[command(flatten)]
+    pub threads: ThreadArgs,
 }
 
 impl LoadArgs {
@@ -346,7 +423,7 @@ pub struct LadderArgs {
     #[arg(long, value_name = "LADDER", value_enum, value_delimiter = ',')]
     pub only: Vec<Ladder>,
 
-    /// Where the figures go as JSON; - is standard output, instead of the table, as with --json.
+    /// Where the figures go as JSON, .json or .json.gz; - is standard output, instead of the table, as with --json.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
@@ -391,7 +468,7 @@ pub struct CpuArgs {
     #[arg(long, value_name = "N", default_value = "3", value_parser = at_least_one)]
     pub repeat: usize,
 
-    /// Where the figures go as JSON; - is standard output, instead of the table, as with --json.
+    /// Where the figures go as JSON, .json or .json.gz; - is standard output, instead of the table, as with --json.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -459,7 +536,7 @@ pub struct KmersArgs {
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,
 
-    /// Where the figures go as JSON.
+    /// Where the figures go as JSON, .json or .json.gz.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

@@ -18,6 +18,7 @@ use crate::progress::Progress;
 use crate::source::Source;
 use crate::summary::Summary;
 use crate::table::Table;
+use crate::threads;
 
 /// What is to be counted.
 #[derive(Clone, Debug)]
@@ -72,7 +73,7 @@ pub fn count<C: Code>(
         most: wanted.most,
         piece: engine.piece(),
         kmers,
-        workers: Settings::workers(engine.parsers()),
+        workers: threads::of_parsing(engine.parsers()),
     };
     if engine.makes_kmers()
         && let Some(table) = C::with_kernel(table)
@@ -120,6 +121,7 @@ fn count_on_host<C: Code>(
         if more.len() >= batch / LARGE {
             table.count(&more)?;
         } else {
+            let _turn = threads::turn();
             waiting.extend_from_slice(&more);
         }
         if waiting.len() >= batch {

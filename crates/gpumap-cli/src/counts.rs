@@ -1,6 +1,7 @@
 //! Where the counts of k-mers go: what the commands with such an output have in common.
 
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 use rayon::prelude::*;
 
@@ -11,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::kind::KmerKind;
 use crate::kmer::Code;
-use crate::output::{Destination, Staged};
+use crate::output::{Destination, OutputKind, Staged};
 use crate::progress::Progress;
 use crate::spectrum::Spectrum;
 
@@ -33,17 +34,19 @@ impl CountsOutput {
         if least > most {
             return Err(Error::Bounds { least, most });
         }
-        let destination = Destination::new(&args.output);
-        // Any name will do for counts: what says nothing else is the TSV that jellyfish writes.
         let asked = args.format;
+        let destination = Destination::new(&args.output, OutputKind::Counts, asked)?;
+        // What says nothing else is the TSV that jellyfish writes.
         let format = asked.or_else(|| Format::by_extension(destination.path()));
-        let drawing = args.spectrum.as_ref().map(Destination::of_drawing);
+        let of_kind = |kind| move |path: &PathBuf| Destination::new(path, kind, None);
+        let histogram = args.histogram.as_ref().map(of_kind(OutputKind::Histogram));
+        let drawing = args.spectrum.as_ref().map(of_kind(OutputKind::Drawing));
         Ok(Self {
             destination,
             format: format.unwrap_or(Format::Tsv),
             bounds: least..=most,
             is_sorted: args.sorted,
-            histogram: args.histogram.as_ref().map(Destination::new),
+            histogram: histogram.transpose()?,
             drawing: drawing.transpose()?,
         })
     }

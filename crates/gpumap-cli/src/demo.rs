@@ -7,6 +7,7 @@ use std::num::NonZero;
 use std::time::Instant;
 
 use crate::cli::Session;
+use crate::console::print_line;
 use crate::count::{Wanted, count};
 use crate::dump::Pairs;
 use crate::error::{Error, Mismatch, Result};
@@ -14,7 +15,7 @@ use crate::kmer::{KmerLength, Strand, kmers_of, text_of};
 use crate::limit::MOST_RECORD;
 use crate::progress::Progress;
 use crate::source::Source;
-use crate::summary::{Summary, grouped, print_line};
+use crate::summary::{Summary, grouped};
 use crate::table::{Room, Table};
 
 /// The genome of the phage lambda; `data/README.md` says where it is from.

@@ -83,7 +83,7 @@ mod tests {
     fn bytes_of(write: impl FnOnce(&mut Out) -> io::Result<()>) -> Vec<u8> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
-        let mut staged = Destination::new(&path).stage().unwrap();
+        let mut staged = Destination::any(&path).stage().unwrap();
         staged.write_with(write).unwrap();
         commit_all(vec![staged]).unwrap();
         std::fs::read(path).unwrap()

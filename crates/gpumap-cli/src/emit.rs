@@ -394,7 +394,7 @@ mod tests {
     ) -> Vec<[u64; 2]> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
-        let mut staged = Destination::new(&path).stage().unwrap();
+        let mut staged = Destination::any(&path).stage().unwrap();
         let mut content = Content::all(format, None);
         content.bounds = bounds;
         let mut written = 0;
@@ -447,7 +447,7 @@ mod tests {
         let write = |largest: u64, value: u64| {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("out");
-            let mut staged = Destination::new(&path).stage().unwrap();
+            let mut staged = Destination::any(&path).stage().unwrap();
             let mut content = Content::all(Format::Gpumap, None);
             content.largest = largest;
             staged.write_with(|out| {
@@ -493,7 +493,7 @@ mod tests {
     fn a_full_disk_is_an_error() {
         let values = vec![1; 3 * PIECE];
         for format in [Format::Bin, Format::Gpumap, Format::Parquet, Format::Csv] {
-            let mut staged = Destination::new("/dev/full").stage().unwrap();
+            let mut staged = Destination::any("/dev/full").stage().unwrap();
             let outcome = staged.write_with(|out| {
                 let content = Content::all(format, None);
                 let mut writer = PairWriter::new(out, content, values.len())?;
@@ -532,7 +532,7 @@ mod tests {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
                 let (start, before) = (std::time::Instant::now(), worked());
                 let write = || {
-                    let mut staged = Destination::new(&path).stage().unwrap();
+                    let mut staged = Destination::any(&path).stage().unwrap();
                     let content = Content::all(format, Some(kind));
                     let progress = Progress::hidden();
                     let all = |take: &mut Take<'_>| {

@@ -4,9 +4,11 @@ use gpumap::sharded::{Ranks, open_devices};
 use gpumap::{Device, DeviceChoice, DeviceInfo, PtxChoice};
 use gpumap_benches::ladder;
 
-use crate::error::{Error, Result, one_line};
+use crate::error::{Error, Result, printable};
 use crate::kmer::Code;
 use crate::table::{Room, Table};
+use crate::threads;
+use crate::words;
 
 /// A device that is ready to hold tables.
 #[derive(Debug)]
@@ -21,6 +23,13 @@ impl Engine {
     /// Opens the device, or says why it cannot be had.
     pub fn open(choice: DeviceChoice, ptx: &PtxChoice) -> gpumap::Result<Self> {
         let (device, no_cuda) = Device::choose(choice, ptx)?;
+        let device = match threads::of_device() {
+            // Checked kernels are for tests, and run in as many threads as the machine has.
+            Some(threads) if !device.is_cuda() && choice != DeviceChoice::Checked => {
+                Device::cpu_with_threads(threads)
+            }
+            _ => device,
+        };
         Ok(Self {
             device,
             no_cuda,
@@ -46,7 +55,10 @@ impl Engine {
                 names.join(" + ")
             }
             None => match &self.no_cuda {
-                Some(reason) => format!("{}, no GPU: {}", self.device, one_line(reason)),
+                Some(reason) => {
+                    let reason = printable(&words::of_library(reason));
+                    format!("{}, no GPU: {reason}", self.device)
+                }
                 None => self.device.to_string(),
             },
         }

@@ -10,6 +10,7 @@ use crate::kmer::KmerLength;
 use crate::limit::LINE_END;
 use crate::malformed::Malformed;
 use crate::values::Values;
+use crate::words;
 
 /// The result of anything in this program that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -38,6 +39,16 @@ pub enum Error {
     Thread {
         /// What it said.
         source: io::Error,
+    },
+    /// A variable of the environment has a value that is none.
+    #[error("{name} is `{value}`: set it to {expected}, or unset it")]
+    Variable {
+        /// Which one.
+        name: &'static str,
+        /// What it is set to.
+        value: String,
+        /// What it has to be.
+        expected: &'static str,
     },
     /// A sequence that is longer than `--max-record` allows.
     #[error(
@@ -88,6 +99,22 @@ pub enum Error {
         /// Where and why.
         source: Malformed,
     },
+    /// An input of sequences is of a format that is known, and not read.
+    #[error("{name} {format}, which is not read: {command} FILE | gpumap count-kmers -")]
+    Foreign {
+        /// The input.
+        name: String,
+        /// What it is.
+        format: &'static str,
+        /// What makes text of it.
+        command: &'static str,
+    },
+    /// A signal came while there was a folder to remove.
+    #[error("stopped by signal {signal}")]
+    Stopped {
+        /// Its number.
+        signal: i32,
+    },
     /// The job that is measured failed.
     #[error("count-kmers failed: {reason}")]
     Job {
@@ -102,13 +129,29 @@ pub enum Error {
     },
     /// A file of pairs or keys whose name ends in none of the formats.
     #[error(
-        "{}: the name must end in .csv, .tsv, .bin, .gpumap or .parquet, \
+        "{}: the name must end in .csv, .tsv, .bin, .gpumap, .parquet, .csv.gz or .tsv.gz, \
          or an option say the format",
         path.display()
     )]
     UnknownFormat {
         /// As given on the command line.
         path: PathBuf,
+    },
+    /// An output whose name ends in nothing that says what it is to be.
+    #[error("{}: the name must end in {endings}", path.display())]
+    UnknownEnding {
+        /// As given on the command line.
+        path: PathBuf,
+        /// What is known, as a list.
+        endings: String,
+    },
+    /// A name that asks for gzip, for a format that could not be read again then.
+    #[error("{}: {format} is not packed by gzip: leave .gz out of the name", path.display())]
+    PackedFormat {
+        /// As given on the command line.
+        path: PathBuf,
+        /// The format of the output.
+        format: Format,
     },
     /// A format that the output in question cannot take.
     #[error("{}: {format} cannot hold keys that were not found, use .csv or .tsv", path.display())]
@@ -125,12 +168,6 @@ pub enum Error {
         path: PathBuf,
         /// The format of the output.
         format: Format,
-    },
-    /// A drawing whose name ends as another format than the only one.
-    #[error("{}: drawings are SVG, so the name must end in .svg", path.display())]
-    NotSvg {
-        /// As given on the command line.
-        path: PathBuf,
     },
     /// Bounds of counts between which there is none.
     #[error(
@@ -226,12 +263,12 @@ pub enum Error {
         format: Format,
     },
     /// A saved map that is damaged, of other types or none at all.
-    #[error("{name}")]
+    #[error("{name} {}", words::of_file(cause))]
     Saved {
         /// The input.
         name: String,
         /// What is wrong with it.
-        source: gpumap::file::FileError,
+        cause: gpumap::file::FileError,
     },
     /// A saved map whose keys are no unsigned integers.
     #[error(
@@ -263,12 +300,24 @@ pub enum Error {
         name: String,
     },
     /// A file that is not Parquet, or broken, or compressed in a way that is not known.
-    #[error("{name} cannot be read as Parquet")]
+    #[error("{name} {}", words::of_parquet(cause))]
     Parquet {
         /// The input.
         name: String,
         /// What the library said.
-        source: parquet::errors::ParquetError,
+        cause: parquet::errors::ParquetError,
+    },
+    /// A Parquet file that is compressed in a way that is not read.
+    #[error(
+        "{name}: the column `{column}` is compressed by {codec}, which is not read: write it with Snappy, Zstandard or gzip"
+    )]
+    Codec {
+        /// The input.
+        name: String,
+        /// The column, shortened if its name is long.
+        column: String,
+        /// How it is compressed.
+        codec: &'static str,
     },
     /// A Parquet file in which it is not clear which columns are meant.
     #[error(
@@ -288,13 +337,13 @@ pub enum Error {
         found: usize,
     },
     /// A column that was requested by its name and is not there.
-    #[error("{name} has no column `{column}`; it has {columns}")]
+    #[error("{name} has no column `{column}`; it has {}", if columns.is_empty() { "none" } else { columns })]
     NoColumn {
         /// The input.
         name: String,
         /// The name that was requested.
         column: String,
-        /// Those that there are, shortened.
+        /// Those that there are, shortened; empty if there is none.
         columns: String,
     },
     /// Two columns of the name that was requested.
@@ -421,12 +470,12 @@ pub enum Error {
         capacity: usize,
     },
     /// The map or its device failed.
-    #[error("{doing}")]
+    #[error("{doing}: {}", words::of_library(cause))]
     Map {
         /// What the program was about.
         doing: &'static str,
         /// What the library said.
-        source: gpumap::Error,
+        cause: gpumap::Error,
     },
     /// The drawing library failed; writing itself is [`Error::Write`].
     #[error("cannot draw: {reason}")]
@@ -493,7 +542,7 @@ impl fmt::Display for Mismatch {
 impl Error {
     /// Wraps what the library says.
     pub fn while_doing(doing: &'static str) -> impl FnOnce(gpumap::Error) -> Self {
-        move |source| Self::Map { doing, source }
+        move |cause| Self::Map { doing, cause }
     }
 
     /// Whether the reader of our output has gone away (`gpumap ... | head`), which is no failure.

@@ -3,6 +3,7 @@
 //! - `.csv`, `.tsv`: one row a line, unsigned 64-bit integers, decimal or hexadecimal with `0x`.
 //!   The first row is a header, and passed over, if none of its fields begins with a digit or a
 //!   sign; a first row that is half numbers is an error rather than a header. Outputs have none.
+//!   Behind it, `.gz`: packed by gzip, written by all cores ([`crate::gzip`]); read whatever the name is.
 //! - `.bin`: nothing but little-endian `u64`s: key, value, key, value, ... (keys alone: key, key,
 //!   ...). A length that is no whole number of records is an error.
 //! - `.gpumap`: a saved map of the library ([`crate::saved`]); the only one from which numbers of 16 bytes are read, the k-mers
@@ -16,6 +17,19 @@ use std::path::Path;
 use clap::ValueEnum;
 
 use crate::error::{Error, Result};
+
+/// The end of a name that says what the file is, in lower case and with its dot, and whether gzip's `.gz` follows it.
+pub fn ending(path: &Path) -> (String, bool) {
+    let last = |path: &Path| match path.extension() {
+        Some(ending) => format!(".{}", ending.to_string_lossy().to_ascii_lowercase()),
+        None => String::new(),
+    };
+    match last(path).as_str() {
+        ".gz" => (last(path.file_stem().unwrap_or_default().as_ref()), true),
+        ".svgz" => (".svg".to_owned(), true),
+        ending => (ending.to_owned(), false),
+    }
+}
 
 /// How numbers are laid out in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -46,17 +60,18 @@ impl Format {
         })
     }
 
-    /// The format that the end of a name says, if it says one.
+    /// The format that the end of a name says, if it says one. Text may be packed by gzip.
     pub fn by_extension(path: &Path) -> Option<Self> {
-        let extension = path.extension()?.to_str()?.to_ascii_lowercase();
-        match extension.as_str() {
-            "csv" => Some(Self::Csv),
-            "tsv" => Some(Self::Tsv),
-            "bin" => Some(Self::Bin),
-            "gpumap" => Some(Self::Gpumap),
-            "parquet" => Some(Self::Parquet),
-            _ => None,
-        }
+        let (ending, is_packed) = ending(path);
+        let format = match ending.as_str() {
+            ".csv" => Self::Csv,
+            ".tsv" => Self::Tsv,
+            ".bin" => Self::Bin,
+            ".gpumap" => Self::Gpumap,
+            ".parquet" => Self::Parquet,
+            _ => return None,
+        };
+        (format.is_text() || !is_packed).then_some(format)
     }
 
     /// Whether it is rows of text, in which a field may be empty.
@@ -100,12 +115,23 @@ mod tests {
             ("a.csv.bin", Format::Bin),
             ("a.gpumap", Format::Gpumap),
             ("a.Parquet", Format::Parquet),
+            ("a.csv.gz", Format::Csv),
+            ("a.TSV.GZ", Format::Tsv),
         ] {
             assert_eq!(Format::of(Path::new(name), None).unwrap(), format);
             let asked = Format::of(Path::new(name), Some(Format::Csv));
             assert_eq!(asked.unwrap(), Format::Csv);
         }
-        for name in ["a", "csv", ".csv", "a.csv.gz"] {
+        for name in [
+            "a",
+            "csv",
+            ".csv",
+            "a.gz",
+            "a.bin.gz",
+            "a.gpumap.gz",
+            "a.csv.gz.gz",
+            "a.csv.zst",
+        ] {
             assert!(Format::of(Path::new(name), None).is_err(), "{name}");
         }
     }

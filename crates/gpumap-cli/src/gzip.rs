@@ -7,6 +7,7 @@
 //! what is wrong with them.
 
 mod member;
+pub mod pack;
 #[cfg(test)]
 pub mod tests;
 
@@ -54,6 +55,11 @@ const BLOCK: usize = 1 << 16;
 
 /// Blocks that are in work or wait to be read, for each thread.
 const AHEAD: usize = 4;
+
+/// Whether a file that begins so begins with a block that bgzip has packed.
+pub fn begins_with_block(head: &[u8]) -> bool {
+    member::header_of(head).is_ok_and(|header| header.is_some_and(|it| it.block.is_some()))
+}
 
 /// What the members of a stream hold.
 pub struct GzipReader<R> {

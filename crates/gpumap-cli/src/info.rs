@@ -3,14 +3,17 @@
 use serde_json::{Value, json};
 
 use crate::cli::Session;
-use crate::error::{Result, one_line};
-use crate::summary::print_line;
+use crate::console::print_line;
+use crate::error::{Result, printable};
+use crate::words;
 
 /// Runs the command.
 pub fn run(session: &Session) -> Result<()> {
     let engine = session.open()?;
     let info = engine.info()?;
-    let reason = engine.no_cuda().map(|error| one_line(error));
+    let reason = engine
+        .no_cuda()
+        .map(|error| printable(&words::of_library(error)));
     let version = env!("CARGO_PKG_VERSION");
 
     if session.json {

@@ -11,7 +11,7 @@ use crate::dump::{Pairs, write_found};
 use crate::emit::{Content, Take, stream};
 use crate::error::{Error, Result};
 use crate::format::Format;
-use crate::output::{Destination, check_paths, commit_all};
+use crate::output::{Destination, OutputKind, check_paths, commit_all};
 use crate::pairs::{Input, for_each_batch, read_keys};
 use crate::progress::Progress;
 use crate::summary::Summary;
@@ -26,23 +26,24 @@ struct Outputs {
 
 impl Outputs {
     fn of(args: &LoadArgs) -> Result<Self> {
-        let with_format = |path: &Path, asked| -> Result<_> {
-            Ok((Destination::new(path), Format::of(path, asked)?))
+        let with_format = |path: &Path, kind, asked: Option<Format>| -> Result<_> {
+            let destination = Destination::new(path, kind, asked)?;
+            let format = asked.or_else(|| Format::by_extension(path));
+            Ok((destination, format.unwrap_or(Format::Tsv)))
         };
         let dump = args.dump.as_deref();
-        let dump = dump.map(|path| with_format(path, args.dump_format));
+        let dump = dump.map(|path| with_format(path, OutputKind::Pairs, args.dump_format));
         let dump = dump.transpose()?;
         let results = args.lookup.is_some();
-        let results = results.then(|| with_format(&args.results, None));
-        let results = results.transpose()?;
-        if let Some((destination, format)) = &results
+        if let Some(format) = Format::by_extension(&args.results)
+            && results
             && !format.is_text()
         {
-            return Err(Error::UnsuitableFormat {
-                path: destination.path().to_owned(),
-                format: *format,
-            });
+            let path = args.results.clone();
+            return Err(Error::UnsuitableFormat { path, format });
         }
+        let results = results.then(|| with_format(&args.results, OutputKind::Found, None));
+        let results = results.transpose()?;
         Ok(Self { dump, results })
     }
 

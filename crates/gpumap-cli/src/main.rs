@@ -2,17 +2,28 @@
 //!
 //! Every command is a function over [`cli::Session`]; [`engine`] and [`table`] are where it meets the
 //! `gpumap` library. A failure is one `error: ...` line on standard error and exit code 2, and
-//! leaves no output behind ([`output`]).
+//! leaves no output behind ([`output`]), whatever ends it ([`ending`]).
 
+// All of it goes through `console`, which does not panic.
+#![cfg_attr(
+    not(test),
+    deny(clippy::print_stdout, clippy::print_stderr, clippy::dbg_macro)
+)]
+
+// Tests have an allocator that watches.
+#[cfg(not(test))]
+mod allocator;
 mod bench;
 mod cli;
 mod columns;
+mod console;
 mod count;
 mod counts;
 mod database;
 mod demo;
 mod dump;
 mod emit;
+mod ending;
 mod engine;
 mod error;
 mod fastq;
@@ -42,7 +53,9 @@ mod spectrum;
 mod summary;
 mod table;
 mod text;
+mod threads;
 mod values;
+mod words;
 
 use std::process::ExitCode;
 
@@ -50,16 +63,35 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use crate::cli::{Bench, Cli, Command};
+use crate::console::{print, tell};
+use crate::ending::FAILURE;
 
-/// The exit code of every failure.
-const FAILURE: u8 = 2;
+#[cfg(not(test))]
+#[global_allocator]
+static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 fn main() -> ExitCode {
+    ending::guard(run)
+}
+
+fn run() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return answer(&error),
     };
-    let outcome = match &cli.command {
+    let outcome = cli
+        .threads()
+        .and_then(|limit| threads::start(limit, cli.sequences()))
+        .and_then(|()| work(&cli));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is_closed_pipe() && !cli.writes_files() => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+fn work(cli: &Cli) -> error::Result<()> {
+    match &cli.command {
         None => demo::run(&cli.session),
         Some(Command::CountKmers(args)) => count::run(args, &cli.session),
         Some(Command::Dump(args)) => database::dump(args, &cli.session),
@@ -72,15 +104,12 @@ fn main() -> ExitCode {
         Some(Command::Bench(Bench::Ladder(args))) => bench::ladder(args, &cli.session),
         Some(Command::Bench(Bench::Cpu(args))) => bench::cpu(args, &cli.session),
         Some(Command::Bench(Bench::Kmers(args))) => bench::kmers(args, &cli.session),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.is_closed_pipe() => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {}", error::one_line(&error));
-            ExitCode::from(FAILURE)
-        }
     }
+}
+
+fn fail(error: &error::Error) -> ExitCode {
+    tell(format_args!("error: {}", error::one_line(error)));
+    FAILURE.into()
 }
 
 /// What clap answers itself: help and version in full, a usage error on one line.
@@ -88,13 +117,13 @@ fn answer(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
-        | ErrorKind::DisplayVersion => {
-            print!("{error}");
-            ExitCode::SUCCESS
-        }
+        | ErrorKind::DisplayVersion => match print(error) {
+            Err(error) if !error.is_closed_pipe() => fail(&error),
+            _ => ExitCode::SUCCESS,
+        },
         _ => {
-            eprintln!("{}", cli::usage_error(error));
-            ExitCode::from(FAILURE)
+            tell(cli::usage_error(error));
+            FAILURE.into()
         }
     }
 }

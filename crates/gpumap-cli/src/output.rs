@@ -4,48 +4,118 @@
 //! ([`commit_all`]).
 
 use std::fs;
-use std::io::{self, BufWriter, Stdout, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use gpumap::file::AtomicFile;
 
+use crate::console;
 use crate::error::{Error, Result};
+use crate::format::{Format, ending};
+use crate::gzip::pack;
 
 const BUFFER: usize = 1 << 18;
 
-/// Where an output goes: a file, or standard output for `-`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Destination(PathBuf);
+/// What an output has, which decides what its name may end in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputKind {
+    /// Any pairs.
+    Pairs,
+    /// Counts of k-mers.
+    Counts,
+    /// Keys with what was found for them.
+    Found,
+    /// Lines of count, space, k-mers.
+    Histogram,
+    /// Figures in JSON.
+    Figures,
+    /// A drawing.
+    Drawing,
+}
 
-impl Destination {
-    /// The destination that a command line argument names.
-    pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self(path.into())
+impl OutputKind {
+    /// What names end in.
+    fn endings(self) -> &'static [&'static str] {
+        match self {
+            Self::Pairs => &[".csv", ".tsv", ".bin", ".gpumap", ".parquet"],
+            Self::Counts => &[".csv", ".tsv", ".txt", ".bin", ".gpumap", ".parquet"],
+            Self::Found => &[".csv", ".tsv", ".txt"],
+            Self::Histogram => &[".txt", ".tsv", ".hist", ".histo"],
+            Self::Figures => &[".json"],
+            Self::Drawing => &[".svg"],
+        }
     }
 
-    /// The destination of a drawing. A name with another ending than `.svg` means another format,
-    /// and there is none.
-    pub fn of_drawing(path: impl Into<PathBuf>) -> Result<Self> {
-        let path = path.into();
-        match path.extension() {
-            Some(extension) if !extension.eq_ignore_ascii_case("svg") => {
-                Err(Error::NotSvg { path })
-            }
-            _ => Ok(Self(path)),
+    /// The same as a part of a sentence.
+    fn list(self) -> String {
+        let all = self.endings().iter().map(|ending| (*ending).to_owned());
+        let packed = self.endings().iter().filter(|ending| is_text(ending));
+        let all: Vec<String> = all
+            .chain(packed.map(|ending| format!("{ending}.gz")))
+            .collect();
+        match all.split_last() {
+            Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+            None => String::new(),
         }
+    }
+}
+
+/// Whether files with this ending may be packed: others are not read as a stream.
+fn is_text(ending: &str) -> bool {
+    ![".bin", ".gpumap", ".parquet"].contains(&ending)
+}
+
+/// Where an output goes: a file, or standard output for `-`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Destination {
+    path: PathBuf,
+    is_packed: bool,
+}
+
+impl Destination {
+    /// The destination that a command line argument names. The end of the name says the format, and whether it is packed
+    /// by gzip: a name that says nothing is refused, unless an option says the format, or there is something by that name which is no
+    /// regular file.
+    pub fn new(path: &Path, kind: OutputKind, asked: Option<Format>) -> Result<Self> {
+        let (ending, is_packed) = ending(path);
+        let path = path.to_owned();
+        if let Some(format) = asked {
+            return match is_packed && !format.is_text() {
+                true => Err(Error::PackedFormat { path, format }),
+                false => Ok(Self { path, is_packed }),
+            };
+        }
+        let is_known = kind.endings().contains(&ending.as_str());
+        if path.as_os_str() == "-" || (is_known && (is_text(&ending) || !is_packed)) {
+            return Ok(Self { path, is_packed });
+        }
+        // Pipes and devices are called anything. A folder is refused by the system.
+        if fs::metadata(&path).is_ok_and(|it| !it.is_file()) {
+            return Ok(Self { path, is_packed });
+        }
+        let endings = kind.list();
+        Err(Error::UnknownEnding { path, endings })
+    }
+
+    /// A destination whatever its name is.
+    #[cfg(test)]
+    pub fn any(path: impl Into<PathBuf>) -> Self {
+        let path = path.into();
+        let is_packed = ending(&path).1;
+        Self { path, is_packed }
     }
 
     /// As given on the command line.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     fn is_stdout(&self) -> bool {
-        self.0.as_os_str() == "-"
+        self.path.as_os_str() == "-"
     }
 
     fn failed(&self) -> impl Fn(io::Error) -> Error + use<> {
-        let path = self.0.clone();
+        let path = self.path.clone();
         move |source| Error::Write {
             path: path.clone(),
             source,
@@ -55,8 +125,8 @@ impl Destination {
     /// Finds out before the long work whether the output can be made, and which file it will be, if it is
     /// one. Leaves nothing behind.
     fn check(&self) -> Result<Option<PathBuf>> {
-        Ok(match self.stage()?.out.0.get_ref() {
-            Sink::Stdout(_) => None,
+        Ok(match self.stage()?.out.sink.get_ref() {
+            Sink::Stdout => None,
             Sink::Stream(file) | Sink::File { file, .. } => file.target().map(Path::to_owned),
         })
     }
@@ -64,9 +134,9 @@ impl Destination {
     /// Opens the output for writing; it appears under its name at [`commit_all`].
     pub fn stage(&self) -> Result<Staged> {
         let sink = if self.is_stdout() {
-            Sink::Stdout(io::stdout())
+            Sink::Stdout
         } else {
-            let file = AtomicFile::create(&self.0).map_err(self.failed())?;
+            let file = AtomicFile::create(&self.path).map_err(self.failed())?;
             match file.target() {
                 Some(_) => Sink::File { file, len: 0 },
                 None => Sink::Stream(file),
@@ -74,7 +144,10 @@ impl Destination {
         };
         Ok(Staged {
             destination: self.clone(),
-            out: Out(BufWriter::with_capacity(BUFFER, sink)),
+            out: Out {
+                sink: BufWriter::with_capacity(BUFFER, sink),
+                to_pack: self.is_packed.then(Vec::new),
+            },
         })
     }
 }
@@ -116,7 +189,7 @@ pub fn check_paths(inputs: &[&Path], outputs: &[&Destination]) -> Result<()> {
 }
 
 enum Sink {
-    Stdout(Stdout),
+    Stdout,
     /// What is no regular file and has no places.
     Stream(AtomicFile),
     /// A file of so many bytes.
@@ -129,7 +202,7 @@ enum Sink {
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Self::Stdout(stdout) => stdout.write(bytes),
+            Self::Stdout => console::Output.write(bytes),
             Self::Stream(file) => file.write(bytes),
             Self::File { file, len } => {
                 file.write_all_at(bytes, *len)?;
@@ -141,36 +214,86 @@ impl Write for Sink {
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Self::Stdout(stdout) => stdout.flush(),
+            Self::Stdout => console::Output.flush(),
             Self::Stream(file) => file.flush(),
             Self::File { .. } => Ok(()),
         }
     }
 }
 
+/// Bytes that are packed at once.
+const PACKED: usize = 256 * pack::BLOCK;
+
 /// What outputs are written to.
-pub struct Out(BufWriter<Sink>);
+pub struct Out {
+    sink: BufWriter<Sink>,
+    /// What waits to be packed, in an output that is to be.
+    to_pack: Option<Vec<u8>>,
+}
 
 impl Out {
     /// Appends blocks, one after the other: to a file by all cores, each block at its place.
     pub fn append(&mut self, blocks: &[Vec<u8>]) -> io::Result<()> {
-        self.0.flush()?;
-        let Sink::File { file, len } = self.0.get_mut() else {
-            return blocks.iter().try_for_each(|block| self.0.write_all(block));
+        match &mut self.to_pack {
+            None => self.put(blocks),
+            Some(waiting) => {
+                blocks
+                    .iter()
+                    .for_each(|block| waiting.extend_from_slice(block));
+                self.pack()
+            }
+        }
+    }
+
+    fn put(&mut self, blocks: &[Vec<u8>]) -> io::Result<()> {
+        self.sink.flush()?;
+        let Sink::File { file, len } = self.sink.get_mut() else {
+            return blocks
+                .iter()
+                .try_for_each(|block| self.sink.write_all(block));
         };
         file.append_parts(blocks, *len)?;
         *len += blocks.iter().map(|block| block.len() as u64).sum::<u64>();
         Ok(())
     }
+
+    /// Packs what waits, as far as it fills blocks.
+    fn pack(&mut self) -> io::Result<()> {
+        let Some(waiting) = &mut self.to_pack else {
+            return Ok(());
+        };
+        let whole = waiting.len() / pack::BLOCK * pack::BLOCK;
+        let packed = pack::pack(&waiting[..whole])?;
+        waiting.drain(..whole);
+        self.put(&packed)
+    }
+
+    /// Writes what is left, and the end of what is packed. Nothing may be written after it.
+    fn finish(&mut self) -> io::Result<()> {
+        if let Some(waiting) = self.to_pack.take() {
+            let packed = pack::pack(&waiting)?;
+            self.put(&packed)?;
+            self.sink.write_all(&pack::END)?;
+        }
+        self.sink.flush()
+    }
 }
 
 impl Write for Out {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
+        let Some(waiting) = &mut self.to_pack else {
+            return self.sink.write(bytes);
+        };
+        waiting.extend_from_slice(bytes);
+        if waiting.len() >= PACKED {
+            self.pack()?;
+        }
+        Ok(bytes.len())
     }
 
+    /// What is to be packed may stay: less than a block is a block only at the end.
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.sink.flush()
     }
 }
 
@@ -205,19 +328,22 @@ impl Staged {
 
     /// Sees that all of it is on the disk.
     fn sync(&mut self) -> Result<()> {
-        let synced = self.out.flush().and_then(|()| match self.out.0.get_mut() {
-            Sink::Stdout(_) => Ok(()),
-            Sink::Stream(file) | Sink::File { file, .. } => file.sync(),
-        });
+        let synced = self
+            .out
+            .finish()
+            .and_then(|()| match self.out.sink.get_mut() {
+                Sink::Stdout => Ok(()),
+                Sink::Stream(file) | Sink::File { file, .. } => file.sync(),
+            });
         synced.map_err(self.destination.failed())
     }
 
     /// Gives the file its name, replacing any earlier one.
     fn commit(self) -> Result<()> {
         let failed = self.destination.failed();
-        match self.out.0.into_inner() {
+        match self.out.sink.into_inner() {
             Ok(Sink::Stream(file) | Sink::File { file, .. }) => file.commit().map_err(failed),
-            Ok(Sink::Stdout(_)) => Ok(()),
+            Ok(Sink::Stdout) => Ok(()),
             Err(error) => Err(failed(error.into_error())),
         }
     }
@@ -247,7 +373,7 @@ mod tests {
     fn a_file_appears_at_commit_and_not_before() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.tsv");
-        let destination = Destination::new(&path);
+        let destination = Destination::any(&path);
 
         let mut staged = destination.stage().unwrap();
         staged
@@ -273,7 +399,7 @@ mod tests {
         let blocks: Vec<Vec<u8>> = (0..100_u8)
             .map(|block| vec![block; usize::from(block) * 7])
             .collect();
-        let mut staged = Destination::new(&path).stage().unwrap();
+        let mut staged = Destination::any(&path).stage().unwrap();
         staged
             .write_with(|out| {
                 out.write_all(b"head")?;
@@ -293,7 +419,7 @@ mod tests {
     fn a_folder_that_is_not_there_is_seen_early() {
         let folder = tempfile::tempdir().unwrap();
         for path in [folder.path().join("no/out.tsv"), folder.path().to_owned()] {
-            let outcome = Destination::new(path).check();
+            let outcome = Destination::any(path).check();
             assert!(matches!(outcome, Err(Error::Write { .. })));
         }
         assert!(names(folder.path()).is_empty());
@@ -311,7 +437,7 @@ mod tests {
             staged.out.write_all(b"new").unwrap();
             staged
         };
-        let (good, full) = (Destination::new(&path), Destination::new("/dev/full"));
+        let (good, full) = (Destination::any(&path), Destination::any("/dev/full"));
         for outputs in [[&good, &full], [&full, &good]] {
             let outcome = commit_all(outputs.map(staged).into());
             assert!(matches!(outcome, Err(Error::Write { path, .. }) if path == full.path()));
@@ -325,10 +451,10 @@ mod tests {
     fn no_file_is_named_twice() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("same");
-        let one = Destination::new(&path);
-        let two = Destination::new(folder.path().join(".").join("same"));
+        let one = Destination::any(&path);
+        let two = Destination::any(folder.path().join(".").join("same"));
         let twice = |outcome| matches!(outcome, Err(Error::SameFile { .. }));
-        let (stream, stdout) = (Path::new("-"), Destination::new("-"));
+        let (stream, stdout) = (Path::new("-"), Destination::any("-"));
         assert!(twice(check_paths(&[], &[&one, &two])));
         assert!(twice(check_paths(&[], &[&stdout, &stdout])));
         assert!(twice(check_paths(&[stream, stream], &[])));
@@ -336,10 +462,10 @@ mod tests {
 
         #[cfg(unix)]
         {
-            let link = Destination::new(folder.path().join("link"));
+            let link = Destination::any(folder.path().join("link"));
             std::os::unix::fs::symlink("same", link.path()).unwrap();
             assert!(twice(check_paths(&[], &[&one, &link])));
-            let null = Destination::new("/dev/null");
+            let null = Destination::any("/dev/null");
             assert!(check_paths(&[], &[&null, &null]).is_ok());
         }
         let missing = check_paths(&[&path], &[&stdout]);

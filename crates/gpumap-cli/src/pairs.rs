@@ -1,8 +1,10 @@
 //! Reading numbers from files: pairs of a key and a value, or keys alone, in the formats of
 //! [`crate::format`]. `-` is standard input.
 
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
+
+use flate2::bufread::MultiGzDecoder;
 
 use crate::columns;
 use crate::error::{Error, Result};
@@ -115,6 +117,10 @@ pub fn for_each_batch<C: Code, const N: usize>(
             )?;
         }
         Format::Csv | Format::Tsv => {
+            let reader = unpacked(reader).map_err(|source| Error::Read {
+                name: name.clone(),
+                source,
+            })?;
             let most = input.max_record.unwrap_or(MOST_ROW);
             let rows = Rows::new(&name, reader, format.delimiter(), most);
             let kinds = [Values::Unsigned, input.values];
@@ -125,6 +131,16 @@ pub fn for_each_batch<C: Code, const N: usize>(
         visit(&keys, &values)?;
     }
     Ok(rows)
+}
+
+/// The text of a file, which may be packed by gzip, whatever its name is.
+fn unpacked<'a>(reader: impl Read + Send + 'a) -> io::Result<Box<dyn Read + 'a>> {
+    let mut reader = BufReader::with_capacity(1 << 18, reader);
+    let is_packed = reader.fill_buf()?.starts_with(b"\x1f\x8b");
+    Ok(match is_packed {
+        true => Box::new(MultiGzDecoder::new(reader)),
+        false => Box::new(reader),
+    })
 }
 
 /// All keys of a file of keys.

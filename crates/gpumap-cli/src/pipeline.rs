@@ -13,7 +13,7 @@ use std::num::NonZero;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::thread::{Builder, JoinHandle, available_parallelism};
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
@@ -30,6 +30,7 @@ use crate::packed::Block;
 use crate::parse::Parsed;
 use crate::progress::Progress;
 use crate::source::{Oddity, Source};
+use crate::threads;
 
 /// Blocks that are with the device, beside those of the threads.
 pub const IN_FLIGHT: usize = 3;
@@ -55,12 +56,6 @@ impl Settings {
     /// Elements of a block: with room for what a piece of FASTA carries over.
     pub fn block(&self) -> usize {
         self.piece + 2 * GROUP
-    }
-
-    /// As many threads as the machine runs at once, up to `most`.
-    pub fn workers(most: usize) -> NonZero<usize> {
-        let cores = available_parallelism().unwrap_or(NonZero::<usize>::MIN);
-        cores.min(NonZero::new(most).unwrap_or(NonZero::<usize>::MIN))
     }
 }
 
@@ -114,8 +109,9 @@ struct Busy {
     parse: AtomicU64,
 }
 
-/// Times the work of a thread.
+/// Works when it is this thread's turn, and times it.
 fn timed<T>(busy: &AtomicU64, work: impl FnOnce() -> T) -> T {
+    let _turn = threads::turn();
     let start = Instant::now();
     let outcome = work();
     busy.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
@@ -158,7 +154,7 @@ impl<C: Code> Pipeline<C> {
             Ok(())
         };
         let next = Arc::new(AtomicUsize::new(0));
-        let share = NonZero::new(workers / readers.max(1)).unwrap_or(NonZero::<usize>::MIN);
+        let share = threads::of_unpacking(readers, workers / readers.max(1));
         for _ in 0..readers {
             let reader = ReadThread {
                 sources: sources.to_vec(),
@@ -191,6 +187,7 @@ impl<C: Code> Pipeline<C> {
                     most: 2 * workers + IN_FLIGHT,
                     messages: send_messages.clone(),
                     waited: Duration::ZERO,
+                    turn: None,
                 },
             };
             start("parse", Box::new(move || worker.run()))?;

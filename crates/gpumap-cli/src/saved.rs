@@ -95,7 +95,7 @@ fn in_file(name: &str) -> impl FnOnce(gpumap::Error) -> Error + '_ {
     move |error| match error {
         gpumap::Error::File { cause, .. } => Error::Saved {
             name: name.to_owned(),
-            source: cause,
+            cause,
         },
         error => Error::while_doing("cannot read a saved map")(error),
     }

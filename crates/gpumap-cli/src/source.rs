@@ -13,8 +13,9 @@ use ruzstd::decoding::FrameDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 
 use crate::error::{Error, Result};
-use crate::gzip::GzipReader;
+use crate::gzip::{self, GzipReader};
 use crate::progress::ByteBar;
+use crate::words;
 
 /// Where sequences come from.
 #[derive(Clone, Debug)]
@@ -74,8 +75,8 @@ pub enum Oddity {
 /// Bytes that are read from a compressed input at once.
 const BUFFER: usize = 1 << 18;
 
-/// As many first bytes as it takes to know how an input is compressed.
-const HEAD: usize = 4;
+/// As many first bytes as it takes to know how an input is compressed, and whether it begins with a block of bgzip.
+const HEAD: usize = 18;
 
 impl Source {
     /// The source that a command line argument names.
@@ -137,6 +138,13 @@ impl Source {
             name: self.to_string(),
             source,
         })?;
+        if let Some((format, command)) = words::foreign(&head) {
+            return Err(Error::Foreign {
+                name: self.to_string(),
+                format,
+                command,
+            });
+        }
         let packing = Packing::of(&head);
         let reader: Packed = Box::new(Cursor::new(head).chain(reader));
         Ok(match packing {
@@ -158,6 +166,18 @@ impl fmt::Display for Source {
             Self::Embedded(name, _) => f.write_str(name),
         }
     }
+}
+
+/// Whether a regular file is of blocks of gzip, which several threads can unpack.
+pub fn is_of_blocks(path: &Path) -> bool {
+    let first = || {
+        let (file, length) = open_input(path).ok()?;
+        let mut head = [0; HEAD];
+        length.and_then(|_| read_at(&file, &mut head, 0).ok())?;
+        Some(gzip::begins_with_block(&head))
+    };
+    // Not opened if it is a pipe, which can be opened only once.
+    path.is_file() && first().unwrap_or(false)
 }
 
 /// Opens a file to read, with its length if it is a regular file (a pipe has none).

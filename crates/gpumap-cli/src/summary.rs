@@ -1,11 +1,8 @@
 //! What a run says at its end: device, pairs, seconds, pairs per second.
 
 use std::fmt;
-use std::io::{self, Write};
 
 use serde_json::json;
-
-use crate::error::{Error, Result};
 
 /// The outcome of one run.
 #[derive(Clone, Debug)]
@@ -92,14 +89,6 @@ impl fmt::Display for Summary {
             grouped(self.pairs_per_second() as u64)
         )
     }
-}
-
-/// Prints a line on standard output. `println!` would panic on a closed pipe.
-pub fn print_line(line: &str) -> Result<()> {
-    writeln!(io::stdout(), "{line}").map_err(|source| Error::Write {
-        path: "-".into(),
-        source,
-    })
 }
 
 /// A number with commas between its thousands.

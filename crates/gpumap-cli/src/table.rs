@@ -13,6 +13,7 @@ use gpumap::{
 use crate::dump::Pairs;
 use crate::error::{Error, Result};
 use crate::kmer::Code;
+use crate::threads;
 
 /// Pairs that are streamed at a time: enough pieces for all cores.
 const CHUNK: usize = 1 << 21;
@@ -293,6 +294,7 @@ impl<C: Code> Table<C> {
     }
 
     fn timed<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let _turn = threads::turn_of_map();
         let start = Instant::now();
         let outcome = work(self);
         self.busy += start.elapsed();

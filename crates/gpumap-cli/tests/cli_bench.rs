@@ -111,7 +111,7 @@ fn what_cannot_be_measured() {
             &["bench", "ladder", "--plot", "no/folder.svg"],
             "no/folder.svg",
         ),
-        (&["bench", "ladder", "-o", "a", "--plot", "a"], "twice"),
+        (&["bench", "ladder", "-o", "-", "--plot", "-"], "twice"),
     ] {
         let outcome = scene.run(arguments);
         let said = outcome.stdout.clone() + &outcome.stderr;

@@ -323,7 +323,7 @@ fn columns_are_unpacked_and_found_by_their_names() {
         assert_eq!(most, "0\t399920004\n1\t399960001\n2\t399880009\n");
         fails(&scene, &["load", name], &[name, "it has 4"]);
         for (column, cause) in [
-            ("none", "no column `none`; it has id, note"),
+            ("none", "no column `none`; it has `id`, `note`"),
             ("note", "not of integers"),
         ] {
             let arguments = ["load", name, "--key", "id", "--value", column];
@@ -512,5 +512,30 @@ fn saved_maps_that_are_none() {
         let dump = ["load", name, "--dump", "good.gpumap"];
         fails(&scene, &dump, &[name, cause]);
         assert!(fs::read(scene.path("good.gpumap")).unwrap() == good);
+    }
+}
+
+/// P16: Parquet by gzip, which Spark and others write.
+#[test]
+fn parquet_by_gzip_is_read() {
+    let expected: String = (0..20_000_u64)
+        .map(|row| format!("{}\t{}\n", row * row, row % 3))
+        .collect();
+    for file in [
+        &include_bytes!("golden/gzip_v1.parquet")[..],
+        include_bytes!("golden/gzip_v2.parquet"),
+    ] {
+        let scene = Scene::new().with("pairs.parquet", file);
+        let load = [
+            "load",
+            "pairs.parquet",
+            "--sorted",
+            "--dump",
+            "-",
+            "--quiet",
+        ];
+        assert!(scene.succeed(&load) == expected);
+        let small = ["load", "pairs.parquet", "--max-record", "2000"];
+        fails(&scene, &small, &["pairs.parquet", "--max-record"]);
     }
 }

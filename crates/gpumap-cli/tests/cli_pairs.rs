@@ -254,7 +254,10 @@ fn columns_are_found_by_their_names() {
         (
             "a.csv",
             ["id", "points"],
-            &["a.csv has no column `points`", "name, score, id"][..],
+            &[
+                "a.csv has no column `points`",
+                "it has `name`, `score`, `id`",
+            ][..],
         ),
         ("a.csv", ["ID", "score"], &["no column `ID`"]),
         (

@@ -1,6 +1,6 @@
 //! The types of keys, values and answers, by numpy's names of them.
 
-use gpumap::Number;
+use gpumap::Number as NumberKind;
 use gpumap::file::Kind;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -97,9 +97,9 @@ impl Dtype {
     /// What saved files call it.
     pub fn kind(self) -> Kind {
         let number = match self {
-            Self::Bool | Self::U32 | Self::U64 => Number::Unsigned,
-            Self::I32 | Self::I64 => Number::Signed,
-            Self::F32 | Self::F64 => Number::Float,
+            Self::Bool | Self::U32 | Self::U64 => NumberKind::Unsigned,
+            Self::I32 | Self::I64 => NumberKind::Signed,
+            Self::F32 | Self::F64 => NumberKind::Float,
         };
         Kind::Numbers(number, self.bytes() as u8)
     }

@@ -219,6 +219,8 @@ pub use map::{
     ForAll, ForEach, Graph, Growth, Key, Map, MapBuilder, Merge, Number, OnStream, Operand,
     Operation, Outcome, Pending, Recording, Stats, Value, Values,
 };
+#[doc(hidden)]
+pub use memory::allocation_may_fail;
 pub use output::{Output, Sink};
 pub use rows::RowMap;
 pub use sharded::{ShardedMap, ShardedRowMap, ShardedWideMap};

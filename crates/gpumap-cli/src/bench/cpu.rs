@@ -1,15 +1,18 @@
 //! `gpumap bench cpu`: maps of the host beside this one on the CPU.
 
+use std::path::PathBuf;
+
 use gpumap_benches::cpu::{self, Report, Row};
 
 use crate::cli::{CpuArgs, Session};
+use crate::console::print_line;
 use crate::error::{Error, Result};
-use crate::output::{Destination, check_paths, commit_all};
-use crate::summary::print_line;
+use crate::output::{Destination, OutputKind, check_paths, commit_all};
 
 /// Runs the command.
 pub fn run(args: &CpuArgs, session: &Session) -> Result<()> {
-    let figures = args.output.as_ref().map(Destination::new);
+    let of_figures = |path: &PathBuf| Destination::new(path, OutputKind::Figures, None);
+    let figures = args.output.as_ref().map(of_figures).transpose()?;
     let outputs: Vec<&Destination> = figures.iter().collect();
     check_paths(&[], &outputs)?;
 

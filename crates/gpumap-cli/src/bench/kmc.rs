@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
+use crate::ending;
 use crate::error::{Error, Result};
 use crate::kmer::KmerLength;
 
@@ -170,6 +171,7 @@ fn version_of(program: impl AsRef<OsStr>) -> Option<String> {
 fn finished(command: &mut Command) -> Result<Output> {
     let failed = |reason: String| Error::Kmc { reason };
     let output = command.stdin(Stdio::null()).output();
+    ending::expect_no_signal()?;
     let output = output.map_err(|error| failed(error.to_string()))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);

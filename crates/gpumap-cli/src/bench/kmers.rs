@@ -19,11 +19,13 @@ use super::bounds::{self, Rates};
 use super::kmc::{self, Digest, Form, Kmc};
 use super::reads::Reads;
 use crate::cli::{KmersArgs, Session};
+use crate::console::print_line;
+use crate::ending;
 use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::kmer::KmerLength;
-use crate::output::{Destination, check_paths, commit_all};
-use crate::summary::{grouped, print_line};
+use crate::output::{Destination, OutputKind, check_paths, commit_all};
+use crate::summary::grouped;
 
 /// Memory in the form of files, on Linux.
 const IN_MEMORY: &str = "/dev/shm";
@@ -60,11 +62,13 @@ struct Step {
 
 /// Runs the command.
 pub fn run(args: &KmersArgs, session: &Session) -> Result<()> {
-    let figures = args.output.as_ref().map(Destination::new);
+    let of_figures = |path: &PathBuf| Destination::new(path, OutputKind::Figures, None);
+    let figures = args.output.as_ref().map(of_figures).transpose()?;
     let inputs: Vec<&Path> = args.input.iter().map(PathBuf::as_path).collect();
     check_paths(&inputs, &figures.iter().collect::<Vec<_>>())?;
     let engine = session.open()?;
     let is_cuda = engine.is_cuda();
+    ending::put_signals_off();
     let folder = folder(args)?;
     let input = input(args, is_cuda, folder.path())?;
     let show = |line: &str| match session.json {
@@ -79,6 +83,7 @@ pub fn run(args: &KmersArgs, session: &Session) -> Result<()> {
         where_it_is(folder.path()),
     ))?;
 
+    ending::expect_no_signal()?;
     let rates = Rates::measure(engine.device())?;
     let read = bounds::read(&input.path)?;
     let mut results = Vec::new();
@@ -236,6 +241,7 @@ fn one_run(
     let start = Instant::now();
     let ended = command.stdin(Stdio::null()).output();
     let seconds = start.elapsed().as_secs_f64();
+    ending::expect_no_signal()?;
     let ended = ended.map_err(|error| failed(error.to_string()))?;
     let said = String::from_utf8_lossy(&ended.stderr);
     // After any warnings.

@@ -1,18 +1,21 @@
 //! `gpumap bench ladder`: every way to filter, dump and scan that led to the library's own,
 //! measured on this device.
 
+use std::path::PathBuf;
+
 use gpumap_benches::ladder::{Report, Table, to_svg};
 
 use crate::cli::{LadderArgs, Session};
+use crate::console::print_line;
 use crate::error::{Error, Result};
-use crate::output::{Destination, Staged, check_paths, commit_all};
-use crate::summary::print_line;
+use crate::output::{Destination, OutputKind, Staged, check_paths, commit_all};
 
 /// Runs the command.
 pub fn run(args: &LadderArgs, session: &Session) -> Result<()> {
-    let figures = args.output.as_ref().map(Destination::new);
-    let plot = args.plot.as_ref().map(Destination::of_drawing);
-    let plot = plot.transpose()?;
+    let of_kind = |kind| move |path: &PathBuf| Destination::new(path, kind, None);
+    let figures = args.output.as_ref().map(of_kind(OutputKind::Figures));
+    let plot = args.plot.as_ref().map(of_kind(OutputKind::Drawing));
+    let (figures, plot) = (figures.transpose()?, plot.transpose()?);
     let outputs: Vec<&Destination> = figures.iter().chain(&plot).collect();
     check_paths(&[], &outputs)?;
     let engine = session.open()?;

@@ -5,12 +5,12 @@
 //!
 //! Read is any file with columns of those names or of others that are given, in any order and beside others, or with
 //! as many columns as are wanted and no more, of integers of 32 or 64 bits that are neither missing nor
-//! negative, keys of 16 bytes also of such byte arrays; uncompressed or compressed with Snappy or Zstandard.
+//! negative, keys of 16 bytes also of such byte arrays; uncompressed or compressed with Snappy, Zstandard or gzip.
 
+mod packed;
 mod pages;
 mod reader;
 mod writer;
-mod zstd;
 
 pub use reader::{has_keys_of, named_places, read};
 pub use writer::{ColumnWriter, Group};

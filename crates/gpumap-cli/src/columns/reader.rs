@@ -16,8 +16,8 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor};
 
+use super::packed::{PackedPages, Packing};
 use super::pages::{PageFile, PageTooLarge};
-use super::zstd::ZstdPages;
 use super::{NAMES, is_wide};
 use crate::error::{Error, Result};
 use crate::kmer::Code;
@@ -144,7 +144,7 @@ pub fn named_places<const N: usize>(
         *place = only_place(file, wanted, are_it)?.ok_or_else(|| Error::NoColumn {
             name: file.to_owned(),
             column: wanted.to_owned(),
-            columns: columns.join(", ").chars().take(80).collect(),
+            columns: shortened(columns),
         })?;
     }
     Ok(places)
@@ -165,6 +165,18 @@ fn only_place(
             column: wanted.to_owned(),
         }),
         (place, None) => Ok(place),
+    }
+}
+
+/// Names of columns, as far as they go on a line.
+fn shortened(columns: &[&str]) -> String {
+    /// Characters at most.
+    const MOST: usize = 80;
+    let quoted: Vec<String> = columns.iter().map(|name| format!("`{name}`")).collect();
+    let text = quoted.join(", ");
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
     }
 }
 
@@ -230,6 +242,13 @@ impl Column {
             column: descriptor.name().chars().take(40).collect(),
             expected: kind.expected(),
         };
+        if let Some(codec) = unknown_codec(group.column(place).compression()) {
+            return Err(Error::Codec {
+                name: file.to_owned(),
+                column: descriptor.name().chars().take(40).collect(),
+                codec,
+            });
+        }
         let values = kind.values();
         let is_bytes =
             matches!(kind, Kind::Wide(length) if bytes_of_each(&descriptor) == Some(length));
@@ -330,6 +349,19 @@ impl Column {
     }
 }
 
+/// What a compression that is not read is called.
+fn unknown_codec(compression: Compression) -> Option<&'static str> {
+    match compression {
+        Compression::UNCOMPRESSED
+        | Compression::SNAPPY
+        | Compression::ZSTD(_)
+        | Compression::GZIP(_) => None,
+        Compression::LZO => Some("LZO"),
+        Compression::BROTLI(_) => Some("Brotli"),
+        Compression::LZ4 | Compression::LZ4_RAW => Some("LZ4"),
+    }
+}
+
 /// The pages of a column of a row group, of which none may have more than `most` bytes.
 fn page_reader(
     file: File,
@@ -337,23 +369,23 @@ fn page_reader(
     rows: usize,
     most: u64,
 ) -> Result<Box<dyn PageReader>, ParquetError> {
-    let is_zstd = matches!(column.compression(), Compression::ZSTD(_));
-    let pages = Arc::new(PageFile::new(file, most, !is_zstd));
-    if !is_zstd {
+    let packing = Packing::of(column.compression());
+    let pages = Arc::new(PageFile::new(file, most, packing.is_none()));
+    let Some(packing) = packing else {
         let pages = SerializedPageReader::new(pages, column, rows, None)?;
         return Ok(Box::new(pages));
-    }
+    };
     let packed = column.clone().into_builder();
     let packed = packed.set_compression(Compression::UNCOMPRESSED).build()?;
     let packed = SerializedPageReader::new(pages, &packed, rows, None)?;
-    Ok(Box::new(ZstdPages::new(Box::new(packed), most)))
+    Ok(Box::new(PackedPages::new(Box::new(packed), packing, most)))
 }
 
 /// Names the file in an error of the library.
 fn in_file(name: &str) -> impl FnOnce(ParquetError) -> Error + '_ {
-    move |source| Error::Parquet {
+    move |cause| Error::Parquet {
         name: name.to_owned(),
-        source,
+        cause,
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::cli::OutputArgs;
+use crate::cli::{OutputArgs, ThreadArgs};
 use crate::format::Format;
 use crate::kmer::KmerLength;
 
@@ -18,6 +18,10 @@ pub struct ReadArgs {
     /// Bases in a k-mer, for databases that do not say it; .gpumap says it.
     #[arg(short)]
     pub k: Option<KmerLength>,
+
+    /// How many threads.
+    #[command(flatten)]
+    pub threads: ThreadArgs,
 }
 
 /// What `dump` takes.
@@ -60,8 +64,8 @@ pub struct QueryArgs {
     #[arg(long, short = 'C')]
     pub canonical: bool,
 
-    /// Where the lines of k-mer, space, count go, 0 for a k-mer that is not there; - is standard output. A name in
-    /// .csv gets commas, one in .tsv tabs.
+    /// Where the lines of k-mer, space, count go, 0 for a k-mer that is not there: .txt, .csv with commas, .tsv with tabs, with or
+    /// without .gz, or - for standard output.
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub output: PathBuf,
 }

@@ -17,12 +17,13 @@ use crate::format::Format;
 use crate::kind::KmerKind;
 use crate::kmer::{Code, Strand, kmers_of};
 use crate::limit::MOST_RECORD;
-use crate::output::{Destination, check_paths, commit_all};
+use crate::output::{Destination, OutputKind, check_paths, commit_all};
 use crate::pipeline::{Packed, Pipeline, Settings};
 use crate::progress::Progress;
 use crate::source::Source;
 use crate::summary::Summary;
 use crate::table::{Room, Table};
+use crate::threads;
 
 /// Pairs that are read at a time where no device is used.
 const BATCH: usize = 1 << 16;
@@ -67,7 +68,7 @@ fn for_each_kmer<C: Code>(
         piece: engine.piece(),
         kmers: Some(kind.strand),
         // What several threads parse comes in no order.
-        workers: Settings::workers(1),
+        workers: threads::of_parsing(1),
     };
     let mut pipeline = Pipeline::start(slice::from_ref(source), &settings, progress)?;
     while let Some(packed) = pipeline.next()? {
@@ -105,7 +106,6 @@ impl<C: Code> Counts<C> {
 
 /// Runs the command.
 pub fn query(args: &QueryArgs, session: &Session) -> Result<()> {
-    let output = Destination::new(&args.output);
     let format = Format::by_extension(&args.output);
     if let Some(format) = format
         && !format.is_text()
@@ -113,6 +113,7 @@ pub fn query(args: &QueryArgs, session: &Session) -> Result<()> {
         let path = args.output.clone();
         return Err(Error::UnsuitableFormat { path, format });
     }
+    let output = Destination::new(&args.output, OutputKind::Found, None)?;
     let database = Database::open(&args.database, &args.read)?;
     match database.is_wide() {
         false => query_with::<u64>(args, &output, format, database, session),

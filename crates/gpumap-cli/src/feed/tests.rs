@@ -200,7 +200,7 @@ fn what_fails_on_the_device_ends_the_run() {
     assert!(matches!(
         counted(&small, &text(), GROWING),
         Err(Error::Map {
-            source: gpumap::Error::OutOfMemory { .. },
+            cause: gpumap::Error::OutOfMemory { .. },
             ..
         })
     ));

@@ -167,9 +167,9 @@ impl<C> ReadThread<C> {
     }
 }
 
-pub(super) fn unreadable(source: &Source, cause: io::Error) -> Error {
+pub(super) fn unreadable(input: &Source, source: io::Error) -> Error {
     Error::Read {
-        name: source.to_string(),
-        source: cause,
+        name: input.to_string(),
+        source,
     }
 }

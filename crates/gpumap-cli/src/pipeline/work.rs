@@ -15,6 +15,7 @@ use crate::parse::{Blocks, Failure, Parsed, parse};
 use crate::pieces::Piece;
 use crate::progress::ByteBar;
 use crate::source::Source;
+use crate::threads::{self, Turn};
 
 /// Parses pieces of any input.
 pub(super) struct ParseThread<C> {
@@ -72,8 +73,10 @@ impl<C: Code> ParseThread<C> {
     fn parse(&mut self, piece: &Piece) -> Result<Parsed, Option<Stop>> {
         let Settings { length, most, .. } = self.blocks.settings;
         self.blocks.waited = Duration::ZERO;
+        self.blocks.turn = Some(threads::turn());
         let start = Instant::now();
         let outcome = parse(piece, length.get(), most, &mut self.blocks);
+        self.blocks.turn = None;
         let worked = start.elapsed().saturating_sub(self.blocks.waited);
         let nanos = worked.as_nanos() as u64;
         self.busy.parse.fetch_add(nanos, Ordering::Relaxed);
@@ -95,12 +98,16 @@ pub(super) struct PooledBlocks<C> {
     pub messages: Sender<Message<C>>,
     /// For how long this thread has waited here.
     pub waited: Duration,
+    /// While it works.
+    pub turn: Option<Turn>,
 }
 
 impl<C> PooledBlocks<C> {
     fn waiting<T>(&mut self, wait: impl FnOnce(&Self) -> Option<T>) -> Result<T, Option<Error>> {
         let start = Instant::now();
+        self.turn = None;
         let outcome = wait(self);
+        self.turn = Some(threads::turn());
         self.waited += start.elapsed();
         outcome.ok_or(None)
     }

@@ -1,13 +1,13 @@
 //! [`AtomicFile`]: an output that is there whole or not at all.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
-use tempfile::NamedTempFile;
 
 use super::mapping::Mapping;
+use super::unfinished::Unfinished;
 
 /// Links that are followed from one to the next, as Linux does.
 const MOST_LINKS: usize = 40;
@@ -18,7 +18,9 @@ const MAPPED_FROM: usize = 6;
 /// A file that takes the place of an earlier one when it is complete and on the disk
 /// ([`commit`](Self::commit)). [`Map::save`](crate::Map::save) writes through it.
 ///
-/// Until then it has another name in the same folder (`.gpumap-*.tmp`), and on Unix only its owner can open it.
+/// Until then it has no name where the system has files without one (Linux, on most file systems), so nothing of it stays
+/// however the process ends. Elsewhere it has another name in the same folder (`.gpumap-*.tmp`), which
+/// [`remove_unfinished`](super::remove_unfinished) removes. On Unix only its owner can open it.
 /// Dropped without `commit`, it leaves nothing behind. A symbolic link stays a link: its target is
 /// replaced, or made if there is none. What is no regular file (`/dev/null`, a named pipe) is written in
 /// place.
@@ -48,7 +50,7 @@ enum Kind {
 
 #[derive(Debug)]
 struct Temporary {
-    file: NamedTempFile,
+    file: Unfinished,
     target: PathBuf,
     /// Whose owner, group and mode the file gets if there is none to replace.
     model: Metadata,
@@ -71,9 +73,9 @@ impl AtomicFile {
         let model = match earlier {
             Ok(earlier) => earlier,
             // The file itself must not be open to others while it is written, nor before.
-            Err(_) => temporary(folder, &|_| {})?.as_file().metadata()?,
+            Err(_) => Unfinished::usual(folder)?.file().metadata()?,
         };
-        let file = temporary(folder, &private)?;
+        let file = Unfinished::private(folder)?;
         Ok(Self(Kind::Temporary(Box::new(Temporary {
             file,
             target,
@@ -99,7 +101,7 @@ impl AtomicFile {
             return Ok(());
         };
         let earlier = fs::metadata(&temporary.target);
-        let file = temporary.file.as_file();
+        let file = temporary.file.file();
         take_after(file, earlier.as_ref().unwrap_or(&temporary.model))?;
         file.sync_all()
     }
@@ -113,7 +115,7 @@ impl AtomicFile {
         self.sync()?;
         if let Kind::Temporary(temporary) = self.0 {
             let Temporary { file, target, .. } = *temporary;
-            file.persist(&target).map_err(|error| error.error)?;
+            file.appear(&target)?;
             // So that the new name is on the disk as well. Not all file systems can do that; the file
             // is whole under its old or its new name either way.
             #[cfg(unix)]
@@ -167,26 +169,18 @@ impl AtomicFile {
     fn shared(&self) -> &File {
         match &self.0 {
             Kind::InPlace(file) => file,
-            Kind::Temporary(temporary) => temporary.file.as_file(),
-        }
-    }
-
-    fn file(&mut self) -> &mut File {
-        match &mut self.0 {
-            Kind::InPlace(file) => file,
-            // The file itself, whose errors do not name it.
-            Kind::Temporary(temporary) => temporary.file.as_file_mut(),
+            Kind::Temporary(temporary) => temporary.file.file(),
         }
     }
 }
 
 impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file().write(bytes)
+        self.shared().write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file().flush()
+        self.shared().flush()
     }
 }
 
@@ -231,35 +225,11 @@ fn target_of(path: &Path) -> io::Result<PathBuf> {
     fs::metadata(path).map(|_| target)
 }
 
-fn folder_of(path: &Path) -> &Path {
+pub(super) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     }
-}
-
-/// A new file in a folder, removed on drop.
-fn temporary(folder: &Path, set: &dyn Fn(&mut OpenOptions)) -> io::Result<NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".gpumap-").suffix(".tmp");
-    let mut code = None;
-    let file = builder.make_in(folder, |path| {
-        let mut options = File::options();
-        // It may be mapped, for which it must be readable.
-        options.read(true).write(true).create_new(true);
-        set(&mut options);
-        let file = options.open(path);
-        file.inspect_err(|error| code = error.raw_os_error())
-    });
-    // The error of `make_in` names the temporary file, which the caller does not know.
-    file.map_err(|error| code.map_or(error, io::Error::from_raw_os_error))
-}
-
-/// Lets only the owner open a new file.
-#[cfg(unix)]
-fn private(options: &mut OpenOptions) {
-    use std::os::unix::fs::OpenOptionsExt;
-    options.mode(0o600);
 }
 
 /// Gives a file the owner, the group and the mode of another one.
@@ -278,9 +248,6 @@ fn take_after(file: &File, model: &Metadata) -> io::Result<()> {
     }
     file.set_permissions(fs::Permissions::from_mode(mode))
 }
-
-#[cfg(not(unix))]
-fn private(_options: &mut OpenOptions) {}
 
 #[cfg(not(unix))]
 fn take_after(_file: &File, _model: &Metadata) -> io::Result<()> {
@@ -399,9 +366,8 @@ mod tests {
             }
             let mut file = AtomicFile::create(&path).unwrap();
             file.write_all(b"secret").unwrap();
-            let all = names(folder.path());
-            let temporary = all.iter().find(|name| name.starts_with(".gpumap-"));
-            assert_eq!(mode(&folder.path().join(temporary.unwrap())), 0o600);
+            let own = file.shared().metadata().unwrap().permissions().mode();
+            assert_eq!(own & 0o7777, 0o600);
             file.commit().unwrap();
             assert_eq!(mode(&path), earlier.unwrap_or(usual), "{earlier:?}");
             assert_eq!(fs::read(&path).unwrap(), b"secret");

@@ -32,6 +32,7 @@ mod reader;
 mod strings;
 #[cfg(test)]
 mod tests;
+mod unfinished;
 mod writer;
 
 pub use atomic::AtomicFile;
@@ -41,6 +42,8 @@ pub use kind::Kind;
 pub(crate) use kind::Kinds;
 pub use reader::Reader;
 pub(crate) use strings::{StringReader, StringWriter};
+#[cfg(unix)]
+pub use unfinished::remove_unfinished;
 pub use writer::{Block, Frame, Writer};
 
 /// What every saved map begins with. The first byte is no text, the last one is changed by

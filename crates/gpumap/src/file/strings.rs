@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use super::reader::{Blocks, Bytes};
 use super::{FileError, Frame, Header};
 use crate::error::{Result, expect_same_len};
-use crate::memory::{host_collect, host_is_full, host_vec, host_zeroed};
+use crate::memory::{fallible, host_collect, host_is_full, host_vec, host_zeroed};
 use crate::strings::Strings;
 
 use crc32fast::Hasher;
@@ -94,7 +94,7 @@ fn bytes_of(from: &mut Bytes<impl Read>, len: u64, checksum: &mut Hasher) -> Res
         let there = all.len();
         let left = usize::try_from(len - there as u64).unwrap_or(usize::MAX);
         let end = there + left.min(there.max(STEP_BYTES));
-        let room = all.try_reserve_exact(end - there);
+        let room = fallible(|| all.try_reserve_exact(end - there));
         room.map_err(|_| host_is_full(end))?;
         all.resize(end, 0);
         from.fill_pod(&mut all[there..], checksum)?;

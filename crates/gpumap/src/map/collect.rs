@@ -7,7 +7,7 @@ use gpumap_kernels::slot::Bits;
 use super::{Key, Map, Value};
 use crate::device::Device;
 use crate::error::Result;
-use crate::memory::{host_is_full, host_push};
+use crate::memory::{fallible, host_is_full, host_push};
 
 /// Pairs that are collected on the host before they go to the device together.
 const TOGETHER: usize = 1 << 16;
@@ -59,7 +59,7 @@ impl<K: Key, V: Value> Map<K, V> {
         // Keys are compared by their bits.
         let bits = |&key: &K| bytemuck::cast::<K, K::Bits>(key).to_u64();
         let mut last: HashMap<u64, usize> = HashMap::new();
-        last.try_reserve(keys.len())
+        fallible(|| last.try_reserve(keys.len()))
             .map_err(|_| host_is_full(keys.len() * size_of::<(u64, usize)>()))?;
         last.extend(keys.iter().map(bits).zip(0..));
         if last.len() < keys.len() {

@@ -2,6 +2,7 @@
 //! not the end of the process, where there is not enough.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::cell::Cell;
 
 use bytemuck::Pod;
 
@@ -14,6 +15,28 @@ pub(crate) const HOST_ALIGN: usize = 4096;
 /// Host allocations from this size on are compared with the memory that is free, because an
 /// operating system that overcommits would grant them and end the process later.
 const HOST_CHECK_BYTES: usize = 64 << 20;
+
+thread_local! {
+    /// Whether the allocation that goes on here takes a refusal.
+    static MAY_FAIL: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes an allocation whose caller takes a refusal.
+pub(crate) fn fallible<T>(allocate: impl FnOnce() -> T) -> T {
+    MAY_FAIL.set(true);
+    let allocated = allocate();
+    MAY_FAIL.set(false);
+    allocated
+}
+
+/// Whether the allocation that goes on in this thread is one that the library asks for in a way that can be refused, which
+/// becomes [`Error::OutOfMemory`]: for the global allocator of a program that ends the process where any other is
+/// refused.
+#[doc(hidden)]
+#[must_use]
+pub fn allocation_may_fail() -> bool {
+    MAY_FAIL.get()
+}
 
 /// A piece of host memory that stands for device memory.
 #[derive(Debug)]
@@ -55,7 +78,7 @@ pub(crate) fn block(bytes: usize) -> Result<HostBlock> {
             element_bytes: 1,
         })?;
     // SAFETY: the layout's size is not zero.
-    let base = unsafe { alloc_zeroed(layout) };
+    let base = fallible(|| unsafe { alloc_zeroed(layout) });
     if base.is_null() {
         return Err(refused(bytes));
     }
@@ -71,7 +94,7 @@ pub(crate) fn host_vec<T>(len: usize) -> Result<Vec<T>> {
     let bytes = bytes_of::<T>(len)?;
     expect_host_memory(bytes)?;
     let mut vec = Vec::<T>::new();
-    vec.try_reserve_exact(len).map_err(|_| refused(bytes))?;
+    fallible(|| vec.try_reserve_exact(len)).map_err(|_| refused(bytes))?;
     large_pages::ask_for(vec.as_mut_ptr().cast(), bytes);
     Ok(vec)
 }
@@ -80,7 +103,8 @@ pub(crate) fn host_vec<T>(len: usize) -> Result<Vec<T>> {
 pub(crate) fn host_zeroed<T: Pod>(len: usize) -> Result<Vec<T>> {
     let bytes = bytes_of::<T>(len)?;
     expect_host_memory(bytes)?;
-    let mut vec: Vec<T> = bytemuck::try_zeroed_vec(len).map_err(|()| refused(bytes))?;
+    let vec = fallible(|| bytemuck::try_zeroed_vec(len));
+    let mut vec: Vec<T> = vec.map_err(|()| refused(bytes))?;
     large_pages::ask_for(vec.as_mut_ptr().cast(), bytes);
     Ok(vec)
 }
@@ -109,8 +133,7 @@ pub(crate) fn retain_at<T>(elements: &mut Vec<T>, is_kept: impl Fn(usize) -> boo
 pub(crate) fn host_push<T>(vec: &mut Vec<T>, element: T) -> Result<()> {
     if vec.len() == vec.capacity() {
         // As `push` does: by as many as there are.
-        vec.try_reserve(1)
-            .map_err(|_| refused(2 * size_of_val(&vec[..])))?;
+        fallible(|| vec.try_reserve(1)).map_err(|_| refused(2 * size_of_val(&vec[..])))?;
     }
     vec.push(element);
     Ok(())
@@ -144,16 +167,31 @@ pub(crate) struct HostMemory {
     pub available: u64,
 }
 
-/// The host's memory now, where the system says (Linux).
+/// The host's memory now, where the system says (Linux): what is left of the process' own limit (`ulimit -v`), if that is
+/// less.
 pub(crate) fn host_memory() -> Option<HostMemory> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let field = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
-        Some(kib * 1024)
-    };
+    let field = |name| kilobytes(&text, name);
+    let available = field("MemAvailable:")?;
     Some(HostMemory {
         total: field("MemTotal:")?,
-        available: field("MemAvailable:")?,
+        available: left_of_limit().map_or(available, |left| left.min(available)),
     })
+}
+
+/// What a file of the system says under a name, in bytes.
+fn kilobytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+/// Bytes that the process may take beyond those that it has, if there is a limit.
+fn left_of_limit() -> Option<u64> {
+    let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
+    let limit = "Max address space";
+    let limit = limits.lines().find_map(|line| line.strip_prefix(limit))?;
+    let limit: u64 = limit.split_whitespace().next()?.parse().ok()?;
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    Some(limit.saturating_sub(kilobytes(&status, "VmSize:")?))
 }

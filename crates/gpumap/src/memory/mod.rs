@@ -17,9 +17,10 @@ use crate::cuda::{Context, cu};
 use crate::device::{Call, Charge, Kind};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
+pub use host::allocation_may_fail;
 pub(crate) use host::{
-    HOST_ALIGN, HostBlock, block as host_block, host_collect, host_memory, host_push, host_vec,
-    host_zeroed, refused as host_is_full, retain_at,
+    HOST_ALIGN, HostBlock, block as host_block, fallible, host_collect, host_memory, host_push,
+    host_vec, host_zeroed, refused as host_is_full, retain_at,
 };
 pub(crate) use large_pages::LARGE_PAGE;
 

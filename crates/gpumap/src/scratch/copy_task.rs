@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
+use crate::device::variable;
 use crate::memory::LARGE_PAGE;
 
 /// Places of some elements, and where what goes there comes from: arrays of as many elements.
@@ -169,6 +170,9 @@ impl CopyPool {
         static ALL: OnceLock<CopyPool> = OnceLock::new();
         ALL.get_or_init(|| {
             let threads = thread::available_parallelism().map_or(1, usize::from);
+            // What a program may take in all holds for these as well.
+            let allowed = variable("GPUMAP_THREADS").and_then(|value| value.to_str()?.parse().ok());
+            let threads = allowed.map_or(threads, |allowed: usize| allowed.clamp(1, threads));
             Self::with_threads(threads.min(MOST_THREADS) - 1)
         })
     }

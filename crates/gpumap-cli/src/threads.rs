@@ -1,0 +1,206 @@
+//! How many threads work at once: `--threads`.
+//!
+//! Threads of the program that wait for each other are more than those that work: one reads, some parse, one calls the map, whose
+//! threads help it, and a pool writes. With a limit, who works has a [turn], and there are as many turns as threads are
+//! allowed. Without one, there is no such thing: each part has as many threads as pay there.
+
+use std::cell::Cell;
+use std::num::NonZero;
+use std::path::Path;
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::available_parallelism;
+
+use rayon::ThreadPoolBuilder;
+
+use crate::error::{Error, Result};
+use crate::source::is_of_blocks;
+
+/// How the threads that are allowed are shared.
+#[derive(Debug)]
+struct Plan {
+    /// Threads that unpack blocks of gzip, which have no turns.
+    unpack: usize,
+    turns: Turns,
+}
+
+/// None is set where there is no limit.
+static PLAN: OnceLock<Plan> = OnceLock::new();
+
+/// Fewer threads than these do not leave one for unpacking alone.
+const UNPACKED_FROM: usize = 4;
+
+/// Starts what the whole run uses: with `limit` threads at most, if there is one, for inputs of sequences.
+pub fn start(limit: Option<NonZero<usize>>, inputs: &[impl AsRef<Path>]) -> Result<()> {
+    if let Some(limit) = limit {
+        let limit = limit.get();
+        let is_packed = inputs.iter().any(|input| is_of_blocks(input.as_ref()));
+        let unpack = match is_packed && limit >= UNPACKED_FROM {
+            true => limit / 4,
+            false => 0,
+        };
+        let turns = Turns::new(limit - unpack);
+        let plan = Plan { unpack, turns };
+        // It is set once, as there is one command line.
+        let _ = PLAN.set(plan);
+        // For the copies of the library to and from a GPU.
+        // SAFETY: this thread is the only one yet.
+        unsafe { std::env::set_var("GPUMAP_THREADS", limit.to_string()) };
+    }
+    let pool = ThreadPoolBuilder::new();
+    let pool = match limit {
+        Some(limit) => pool.num_threads(limit.get()),
+        None => pool,
+    };
+    pool.build_global().map_err(|error| Error::Thread {
+        source: std::io::Error::other(error),
+    })
+}
+
+/// Threads of the CPU where it stands for a device, if there is a limit: one is left to those that read and parse.
+pub fn of_device() -> Option<u32> {
+    let turns = PLAN.get()?.turns.all;
+    u32::try_from(turns.saturating_sub(1).max(1)).ok()
+}
+
+/// Threads that parse, up to `most`.
+pub fn of_parsing(most: usize) -> NonZero<usize> {
+    let all = match PLAN.get() {
+        Some(plan) => plan.turns.all,
+        None => available_parallelism().map_or(1, NonZero::get),
+    };
+    NonZero::new(all.min(most)).unwrap_or(NonZero::<usize>::MIN)
+}
+
+/// Threads that unpack one of `readers` inputs of blocks, of `share` if there is no limit. One is that which reads.
+pub fn of_unpacking(readers: usize, share: usize) -> NonZero<usize> {
+    let threads = match PLAN.get() {
+        Some(plan) => plan.unpack / readers.max(1),
+        None => share,
+    };
+    NonZero::new(threads).unwrap_or(NonZero::<usize>::MIN)
+}
+
+/// The right to work, until it is dropped. Who waits for another thread has none meanwhile.
+#[derive(Debug)]
+pub struct Turn {
+    turns: Option<(&'static Turns, usize)>,
+}
+
+/// Waits for a turn of one thread.
+pub fn turn() -> Turn {
+    turn_of(1)
+}
+
+/// Waits for the turn of a call of a map, in which its threads work.
+pub fn turn_of_map() -> Turn {
+    turn_of(of_device().map_or(1, |threads| threads as usize))
+}
+
+thread_local! {
+    /// Whether this thread has a turn already: that does for calls within.
+    static HAS_TURN: Cell<bool> = const { Cell::new(false) };
+}
+
+fn turn_of(threads: usize) -> Turn {
+    let plan = PLAN.get().filter(|_| !HAS_TURN.get());
+    let turns = plan.map(|plan| (&plan.turns, threads));
+    if let Some((turns, threads)) = turns {
+        turns.take(threads);
+        HAS_TURN.set(true);
+    }
+    Turn { turns }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Some((turns, threads)) = self.turns {
+            turns.give_back(threads);
+            HAS_TURN.set(false);
+        }
+    }
+}
+
+/// So many turns, which are given in the order in which threads asked: who needs many is not passed over for ever.
+#[derive(Debug)]
+struct Turns {
+    all: usize,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    free: usize,
+    /// How many have asked, and for how many of them it was decided.
+    asked: u64,
+    served: u64,
+}
+
+impl Turns {
+    fn new(all: usize) -> Self {
+        Self {
+            all,
+            state: Mutex::new(State {
+                free: all,
+                asked: 0,
+                served: 0,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for so many turns, of which there are as many.
+    fn take(&self, turns: usize) {
+        let mut state = self.lock();
+        let number = state.asked;
+        state.asked += 1;
+        while state.served != number || state.free < turns {
+            let changed = self.changed.wait(state);
+            state = changed.unwrap_or_else(PoisonError::into_inner);
+        }
+        state.free -= turns;
+        state.served += 1;
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    fn give_back(&self, turns: usize) {
+        self.lock().free += turns;
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn no_more_have_turns_than_there_are_and_all_get_theirs() {
+        let turns = Turns::new(3);
+        let at_work = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for thread in 0..6 {
+                let (turns, at_work) = (&turns, &at_work);
+                scope.spawn(move || {
+                    for round in 0..200 {
+                        let wanted = 1 + (thread + round) % 3;
+                        turns.take(wanted);
+                        let others = at_work.fetch_add(wanted, Ordering::SeqCst);
+                        assert!(others + wanted <= 3);
+                        thread::yield_now();
+                        at_work.fetch_sub(wanted, Ordering::SeqCst);
+                        turns.give_back(wanted);
+                    }
+                });
+            }
+        });
+        assert_eq!(turns.lock().free, 3);
+    }
+}
