@@ -54,9 +54,13 @@ static WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 /// The system's own error for it.
 fn closed() -> io::Error {
     #[cfg(unix)]
-    return io::Error::from_raw_os_error(libc::EBADF);
+    {
+        io::Error::from_raw_os_error(libc::EBADF)
+    }
     #[cfg(not(unix))]
-    io::ErrorKind::NotConnected.into()
+    {
+        io::ErrorKind::NotConnected.into()
+    }
 }
 
 /// What the loader calls before Rust's runtime starts.
