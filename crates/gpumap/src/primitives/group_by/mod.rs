@@ -147,7 +147,7 @@ impl<'a, T, K: Pod, A> Grouping<'a, T, K, A> {
 /// # Groups
 ///
 /// Keys are plain data of 4 to 64 bytes, a multiple of 4, up to 2^31 - 1 of them. They are compared by their bits, and floats with
-/// one zero and one NaN: `f32`, `f64`, arrays of these, and of structs the fields that [`Floats`](super::Floats) names. Such keys are
+/// one zero and one NaN: `f32`, `f64`, arrays of these, and of structs the fields that [`Floats`] names. Such keys are
 /// returned with `0.0` and a positive NaN. Groups are in the order of the first occurrences of their keys, the same on every run
 /// and every device.
 ///
@@ -406,7 +406,7 @@ impl<K: Pod, A: Fixed> GroupBy<K, A> {
 /// # Batches
 impl<K: Pod, A> GroupBy<K, A> {
     /// A batch of keys, to be followed by the columns of each aggregate, and by [`run`](Grouping::run). Name the
-    /// [`Floats`](super::Floats) of a struct in each batch: those of the batch that [started](Grouping::start) the groups count
+    /// [`Floats`] of a struct in each batch: those of the batch that [started](Grouping::start) the groups count
     /// for all, and others for their batch alone.
     pub fn batch<'a>(&'a self, keys: &'a (impl Input<K> + ?Sized)) -> Grouping<'a, Self, K, ()> {
         Grouping::new(self, keys)
