@@ -31,7 +31,7 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
-/// Ends the program if there is no memory, and whoever asked for it does not take a refusal.
+/// Ends the program if there is no memory, and the caller does not take a refusal.
 fn or_end(memory: *mut u8) -> *mut u8 {
     if memory.is_null() && !gpumap::allocation_may_fail() {
         end_without_memory();
@@ -50,7 +50,7 @@ fn end_without_memory() -> ! {
         gpumap::file::remove_unfinished();
         // Several threads may be without memory at once.
         if !IS_SAID.swap(true, Ordering::Relaxed) {
-            // SAFETY: these bytes are there. If it fails there is nobody to tell.
+            // SAFETY: these bytes are there. If it fails, nothing can be said.
             unsafe { libc::write(libc::STDERR_FILENO, SAID.as_ptr().cast(), SAID.len()) };
         }
         // SAFETY: it ends the process without running anything of it, which might want memory.

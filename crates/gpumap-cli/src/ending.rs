@@ -117,7 +117,7 @@ mod signals {
         unsafe { libc::sigaction(signal, &action, null_mut()) };
     }
 
-    /// Removes what is not finished, and ends by the same signal, as whoever sent it expects.
+    /// Removes what is not finished, and ends by the same signal, as the sender expects.
     extern "C" fn end(signal: c_int) {
         gpumap::file::remove_unfinished();
         // SAFETY: async-signal-safe. `SA_RESETHAND` has put the signal's usual action in place again.

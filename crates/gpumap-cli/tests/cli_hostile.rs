@@ -1,4 +1,4 @@
-//! Hostile company: signals, full disks, nobody who reads or writes, no memory. Whatever comes, the program ends in
+//! Hostile company: signals, full disks, readers and writers that stop, no memory. Whatever comes, the program ends in
 //! seconds, with the exit code of its job or with one line and exit code 2, and leaves no file that is not whole.
 
 #![cfg(target_os = "linux")]
@@ -61,7 +61,7 @@ fn ended(child: &mut Child) -> ExitStatus {
 /// Runs it to its end: how it ended, and what it said on standard error.
 #[track_caller]
 fn run(mut command: Command) -> (ExitStatus, String) {
-    // To a file, so that nothing waits for whoever reads it.
+    // To a file, so that nothing waits for a reader.
     let mut said = tempfile::tempfile().unwrap();
     command.stderr(said.try_clone().unwrap());
     let status = ended(&mut command.spawn().unwrap());
@@ -82,7 +82,7 @@ fn fails(scene: &Scene, command: Command, what: &str) {
     assert_eq!(scene.files(), before, "{what}");
 }
 
-/// P1: a job whose outputs are whole has succeeded, whoever listens.
+/// P1: a job whose outputs are whole has succeeded, whether its messages are read or not.
 #[test]
 fn messages_that_nobody_can_read_change_no_exit_code() {
     let scene = scene();

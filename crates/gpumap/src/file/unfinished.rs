@@ -193,7 +193,7 @@ mod noted {
     /// Names that are noted at once; what is beyond stays if a signal ends the process.
     const MOST: usize = 64;
 
-    /// Each is null, or from [`CString::into_raw`] and of whoever takes it out.
+    /// Each is null, or from [`CString::into_raw`] and belongs to the thread that takes it out.
     static NAMES: [AtomicPtr<c_char>; MOST] = [const { AtomicPtr::new(null_mut()) }; MOST];
 
     /// A note of a name, taken back on drop.
