@@ -100,6 +100,8 @@ pub mod executor {
         Operation, PanicSite, ParseScriptError, Schedule, Script, Shrunk, Site, Trace, Turn,
         Waiting, WarpLanes, take_turns, with_model,
     };
+    #[doc(hidden)]
+    pub use crate::cpu::{PerProcess, forks};
 }
 
 #[doc(hidden)]

@@ -119,7 +119,9 @@ impl Event {
     /// Where it was last recorded, on a device whose events are points.
     pub(crate) fn point(&self) -> Option<Point> {
         let recorded = self.recorded.lock();
-        recorded.as_ref().and_then(|recorded| recorded.point)
+        recorded
+            .as_ref()
+            .and_then(|recorded| recorded.point.clone())
     }
 
     /// Waits until it has happened. One that was never recorded is not waited for.
@@ -148,7 +150,7 @@ impl Event {
                 unsafe { cu!(cuEventSynchronize(self.handle)) }
             }
             Kind::Cpu(cpu) => match (cpu.scheduler(), self.point()) {
-                (Some(scheduler), Some(point)) => scheduler.wait(point),
+                (Some(scheduler), Some(point)) => scheduler.wait(&point),
                 _ => Ok(()),
             },
         }
@@ -173,7 +175,7 @@ impl Event {
             Kind::Cuda(context) => context,
             Kind::Cpu(cpu) => {
                 return match (cpu.scheduler(), self.point()) {
-                    (Some(scheduler), Some(point)) => scheduler.has_reached(point),
+                    (Some(scheduler), Some(point)) => scheduler.has_reached(&point),
                     _ => Ok(true),
                 };
             }

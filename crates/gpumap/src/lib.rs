@@ -180,6 +180,8 @@ mod floats;
 mod input;
 mod lending;
 mod lock;
+#[cfg(test)]
+mod lock_tests;
 mod map;
 mod memory;
 mod occupancy;

@@ -8,6 +8,8 @@ use std::iter::FusedIterator;
 use std::path::{Path, PathBuf};
 
 use bytemuck::Pod;
+use gpumap_simt::executor::PerProcess;
+use rayon::ThreadPool;
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
@@ -38,8 +40,8 @@ pub(crate) trait Stored<K: Pod + Send + Sync, V: Pod + Sync>: Execute<K, V> {
     /// Whether a key may have several pairs.
     const IS_MULTIMAP: bool = false;
 
-    /// Whether a lock of the map is held while chunks are given out. Then no job of rayon's pool may be waited for: all its
-    /// threads may be in calls that wait for this lock, and a thread of it that waits may take up such a call itself.
+    /// Whether a lock of the map is held while chunks are given out. Then no job of a pool of rayon's may be waited for: a thread
+    /// of the caller's pool that waits may take up a call itself that waits for this lock.
     const HOLDS_LOCK: bool = false;
 
     /// Whether a map that is loaded grows as the one that was saved, or has its fixed capacity; else it grows by the usual
@@ -91,10 +93,23 @@ pub(crate) fn save<K: Pod + Send + Sync, V: Pod + Sync, M: Stored<K, V>>(
     map: &M,
     path: &Path,
 ) -> Result<u64> {
-    save_with(path, |file| match file.target() {
-        Some(_) if !M::HOLDS_LOCK => save_by_parts(map, file),
+    save_with(path, |file| match (file.target(), threads()) {
+        (Some(_), Some(threads)) if !M::HOLDS_LOCK => save_by_parts(map, file, threads),
         _ => save_to(map, file),
     })
+}
+
+/// The threads of this process that make files; none if the system gives none. Rayon's own are not there in a forked process.
+fn threads() -> Option<&'static ThreadPool> {
+    static THREADS: PerProcess<Option<ThreadPool>> = PerProcess::new();
+    let named = |at| format!("gpumap-files-{at}");
+    let build = || {
+        rayon::ThreadPoolBuilder::new()
+            .thread_name(named)
+            .build()
+            .ok()
+    };
+    THREADS.get(|_| build()).as_ref()
 }
 
 /// Makes a file of what `write` writes, which is there whole or not at all. Returns what `write` does.
@@ -114,6 +129,7 @@ pub(crate) fn save_with<T>(
 fn save_by_parts<K: Pod + Send + Sync, V: Pod + Sync>(
     map: &impl Stored<K, V>,
     file: &AtomicFile,
+    threads: &ThreadPool,
 ) -> Result<u64> {
     let (mut frame, header) = Frame::begin(&map.header());
     file.write_all_at(&header, 0).map_err(FileError::from)?;
@@ -125,7 +141,7 @@ fn save_by_parts<K: Pod + Send + Sync, V: Pod + Sync>(
             .par_chunks(BLOCK_PAIRS)
             .zip(values.par_chunks(BLOCK_PAIRS));
         let blocks = columns.map(|(keys, values)| Block::of(keys, values));
-        let blocks: Vec<Block> = blocks.collect::<Result<_>>()?;
+        let blocks: Vec<Block> = threads.install(|| blocks.collect::<Result<_>>())?;
         let starts: Vec<_> = blocks.iter().map(Block::start).collect();
         let mut parts: Vec<&[u8]> = Vec::with_capacity(3 * blocks.len());
         let columns = keys.chunks(BLOCK_PAIRS).zip(values.chunks(BLOCK_PAIRS));
@@ -136,7 +152,8 @@ fn save_by_parts<K: Pod + Send + Sync, V: Pod + Sync>(
                 bytemuck::cast_slice(values),
             ]);
         }
-        file.append_parts(&parts, at).map_err(FileError::from)?;
+        let written = threads.install(|| file.append_parts(&parts, at));
+        written.map_err(FileError::from)?;
         at += parts.iter().map(|part| part.len() as u64).sum::<u64>();
         pairs += chunk.len() as u64;
         blocks.iter().for_each(|block| frame.add(block));

@@ -5,3 +5,12 @@
 
 pub(crate) use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering};
+pub(crate) use std::thread_local;
+
+/// Lets others share a lock that was held alone.
+pub(crate) fn downgrade<'l, T>(
+    _: &'l RwLock<T>,
+    guard: RwLockWriteGuard<'l, T>,
+) -> RwLockReadGuard<'l, T> {
+    RwLockWriteGuard::downgrade(guard)
+}

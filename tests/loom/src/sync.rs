@@ -2,8 +2,10 @@
 
 pub use loom::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering};
 pub use loom::sync::{RwLockReadGuard, RwLockWriteGuard};
+pub use loom::thread_local;
 
 use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
 /// No thread panics under a lock and goes on.
 const SOUND: &str = "a lock is not poisoned";
@@ -99,4 +101,23 @@ impl<T> RwLock<T> {
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         self.0.try_write().ok()
     }
+
+    /// The same: loom's readers do not wait for a writer that waits.
+    pub fn try_read_recursive(&self) -> Option<RwLockReadGuard<'_, T>> {
+        self.try_read()
+    }
+
+    /// Shares it, however long that takes: time does not pass in a model.
+    pub fn try_read_for(&self, _: Duration) -> Option<RwLockReadGuard<'_, T>> {
+        Some(self.read())
+    }
+}
+
+/// Lets others share a lock that was held alone; unlike the real one, after others may have had it.
+pub fn downgrade<'l, T>(
+    lock: &'l RwLock<T>,
+    guard: RwLockWriteGuard<'l, T>,
+) -> RwLockReadGuard<'l, T> {
+    drop(guard);
+    lock.read()
 }

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `executor` | configuration and launching |
 //! | `pool`, `job` | OS threads; one launch and its blocks |
+//! | `per_process` | what a forked process makes again |
 //! | `blocks` | the loop over blocks that run [natively](crate::native) |
 //! | `runner`, `resident` | the loop that resumes lanes; a block with its coroutines |
 //! | `explore` | the same for several launches at once, in one interleaving |
@@ -39,6 +40,7 @@ mod job;
 mod lane;
 pub(crate) mod model;
 mod panic;
+mod per_process;
 mod place;
 mod pool;
 mod resident;
@@ -59,6 +61,7 @@ pub use executor::{Config, Executor, Launch};
 pub use explore::Trace;
 pub use fault::{Fault, FaultKind, LaneRef, Operation, PanicSite, Site, Waiting, WarpLanes};
 pub use model::{Model, with_model};
+pub use per_process::{PerProcess, forks};
 pub use schedule::{Changes, ParseScriptError, Schedule, Script, Shrunk, Turn};
 pub use weak::Memory;
 

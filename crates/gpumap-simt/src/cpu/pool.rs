@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use super::blocks;
 use super::job::{Job, lock};
+use super::per_process::PerProcess;
 use super::runner::IdleRunner;
 
 /// A launch that wants helpers, and how many more.
@@ -21,6 +22,7 @@ struct Queue {
     closed: bool,
 }
 
+#[derive(Default)]
 struct Inner {
     queue: Mutex<Queue>,
     more: Condvar,
@@ -31,26 +33,37 @@ struct Inner {
 
 /// Worker threads and idle runners.
 pub(super) struct Pool {
-    inner: Arc<Inner>,
+    /// Those of this process.
+    threads: PerProcess<Threads>,
     workers: usize,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    stack_bytes: usize,
+}
+
+/// Threads that end when this is dropped.
+struct Threads {
+    inner: Arc<Inner>,
+    started: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Pool {
     /// A pool of `workers` workers, the launching thread being one of them.
     pub(super) fn new(workers: usize, stack_bytes: usize) -> Self {
-        let workers = workers.max(1);
         Self {
-            inner: Arc::new(Inner {
-                queue: Mutex::default(),
-                more: Condvar::new(),
-                runners: Mutex::default(),
-                keep: workers * 2,
-                stack_bytes,
-            }),
-            workers,
-            threads: Mutex::default(),
+            threads: PerProcess::new(),
+            workers: workers.max(1),
+            stack_bytes,
         }
+    }
+
+    fn threads(&self) -> &Threads {
+        self.threads.get(|_| Threads {
+            inner: Arc::new(Inner {
+                keep: self.workers * 2,
+                stack_bytes: self.stack_bytes,
+                ..Inner::default()
+            }),
+            started: Mutex::default(),
+        })
     }
 
     /// Runs a job to its end, with the help of idle workers. Nothing of it is run if there is no memory
@@ -95,13 +108,13 @@ impl Pool {
         if helpers == 0 {
             return;
         }
-        self.start();
-        lock(&self.inner.queue).jobs.push_back(Wanted {
+        let inner = self.start();
+        lock(&inner.queue).jobs.push_back(Wanted {
             job: Arc::clone(job),
             helpers,
         });
         for _ in 0..helpers {
-            self.inner.more.notify_one();
+            inner.more.notify_one();
         }
     }
 
@@ -110,7 +123,7 @@ impl Pool {
         if helpers == 0 {
             return;
         }
-        lock(&self.inner.queue)
+        lock(&self.threads().inner.queue)
             .jobs
             .retain(|wanted| !Arc::ptr_eq(&wanted.job, job));
         job.wait();
@@ -118,31 +131,33 @@ impl Pool {
 
     /// Lends an idle runner to `f`.
     pub(super) fn with_runner<R>(&self, f: impl FnOnce(&mut IdleRunner) -> R) -> R {
-        self.inner.with_runner(f)
+        self.threads().inner.with_runner(f)
     }
 
     /// Starts the workers, once. A system that gives no more threads is slower, not broken.
-    fn start(&self) {
-        let mut threads = lock(&self.threads);
-        while threads.len() < self.workers - 1 {
-            let inner = Arc::clone(&self.inner);
-            let name = format!("gpumap-worker-{}", threads.len());
+    fn start(&self) -> &Inner {
+        let threads = self.threads();
+        let mut started = lock(&threads.started);
+        while started.len() < self.workers - 1 {
+            let inner = Arc::clone(&threads.inner);
+            let name = format!("gpumap-worker-{}", started.len());
             match thread::Builder::new()
                 .name(name)
                 .spawn(move || inner.work())
             {
-                Ok(handle) => threads.push(handle),
+                Ok(handle) => started.push(handle),
                 Err(_) => break,
             }
         }
+        &threads.inner
     }
 }
 
-impl Drop for Pool {
+impl Drop for Threads {
     fn drop(&mut self) {
         lock(&self.inner.queue).closed = true;
         self.inner.more.notify_all();
-        for thread in lock(&self.threads).drain(..) {
+        for thread in lock(&self.started).drain(..) {
             // A worker that panicked has nothing more to say.
             let _ = thread.join();
         }

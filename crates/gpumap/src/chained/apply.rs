@@ -173,7 +173,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
             // Any warp may store.
             _ => self.spare_slots(job.len),
         };
-        let chains = self.shared()?;
+        let chains = self.shared_to_change()?;
         let Some(reservation) = self
             .state
             .occupancy

@@ -9,9 +9,7 @@ use super::all_values::AllValues;
 use super::chains::Chains;
 use super::count::Asked;
 use super::{ChainedMap, Key, Value};
-#[cfg(doc)]
-use crate::error::Error;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::input::Input;
 use crate::output::Output;
 use crate::primitives::queue_exclusive_sum;
@@ -111,13 +109,19 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         &self,
         mut attempt: impl FnMut(&Chains) -> Result<(T, bool)>,
     ) -> Result<T> {
-        let (beside, whole) = attempt(&*self.shared()?)?;
-        if whole {
-            return Ok(beside);
+        loop {
+            let (beside, whole) = attempt(&*self.shared()?)?;
+            if whole {
+                return Ok(beside);
+            }
+            tracing::debug!("pairs were removed between two looks: looking once more, alone");
+            match self.exclusive() {
+                Ok(chains) => return attempt(&chains).map(|(alone, _)| alone),
+                // Only kernels that were launched before can remove any now, and these end.
+                Err(Error::Nested) => {}
+                Err(error) => return Err(error),
+            }
         }
-        tracing::debug!("pairs were removed between two looks: looking once more, alone");
-        let (alone, _) = attempt(&*self.exclusive()?)?;
-        Ok(alone)
     }
 
     /// Finds where the row of each key begins, and after them where the last one ends, and waits. Returns

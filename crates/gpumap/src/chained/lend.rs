@@ -1,7 +1,6 @@
 //! Lending a chained map to kernels of other crates, for one launch at a time.
 
 use gpumap_kernels::chained::chained_ref::ChainedRef;
-use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 
 use super::chains::Chains;
 use super::{ChainedMap, Key, Value};
@@ -9,6 +8,7 @@ use super::{ChainedMap, Key, Value};
 use crate::error::Error;
 use crate::error::Result;
 use crate::lending::{Ended, Tally, lend};
+use crate::lock::ReadGuard;
 use crate::occupancy::Reservation;
 use crate::scratch::Workspace;
 use crate::stream::Stream;
@@ -25,7 +25,8 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     /// |---|---|
     /// | runs beside | all verbs that may run side by side, and other `launch_with` |
     /// | waits for | those that run alone, if slabs have to be added |
-    /// | `launch` must not | call this map: what waits for the calls in flight would wait for `launch` |
+    /// | `launch` may | look this map up; a change is [`Error::Nested`] |
+    /// | `launch` must not | wait for a call of another thread that runs alone |
     /// | a kernel that stores more than it reserved | counts right; it, or a batch beside it, may find no room |
     /// | the `ChainedRef` after the call | must not be launched with any more |
     /// | an error of `launch` | is returned when what was launched has ended |
@@ -46,7 +47,10 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         self.device.expect_same(stream.device())?;
         let mut scratch = self.scratch.take()?;
         let (chains, reservation) = self.chains_with_room(most_new)?;
-        let ended = self.lend(&chains, &mut scratch, stream, launch)?;
+        let ended = self.lend(&chains, &mut scratch, stream, |map| {
+            let _callback = chains.callback();
+            launch(map)
+        })?;
         // Under the lock still: a call that runs alone must find the figures right.
         let within = ended.tally.inserted.min(most_new);
         reservation.commit(within);
@@ -128,7 +132,10 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         self.device.expect_same(stream.device())?;
         let mut scratch = self.scratch.take()?;
         let chains = self.exclusive()?;
-        let ended = self.lend(&chains, &mut scratch, stream, launch)?;
+        let ended = self.lend(&chains, &mut scratch, stream, |map| {
+            let _callback = chains.callback();
+            launch(map)
+        })?;
         self.state.occupancy.stored(ended.tally.inserted);
         self.state.occupancy.removed(ended.tally.removed);
         drop(chains);
@@ -136,18 +143,16 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     }
 
     /// The chains with room for so many pairs more, shared with other calls.
-    fn chains_with_room(
-        &self,
-        pairs: usize,
-    ) -> Result<(RwLockReadGuard<'_, Chains>, Reservation<'_>)> {
+    fn chains_with_room(&self, pairs: usize) -> Result<(ReadGuard<'_, Chains>, Reservation<'_>)> {
         // How many warps there will be is not known.
         let spare = match pairs {
             0 => 0,
             _ => self.spare_slots(usize::MAX),
         };
         let slots = pairs.saturating_add(spare);
+        self.chains.expect_no_callback()?;
         {
-            let chains = self.shared()?;
+            let chains = self.shared_in_turn()?;
             if let Some(reservation) = self.state.occupancy.reserve_pairs(slots) {
                 return Ok((chains, reservation));
             }
@@ -161,7 +166,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
             .reserve_pairs(slots)
             .or_else(|| self.state.occupancy.reserve_pairs(pairs));
         let reservation = reservation.ok_or_else(missing)?;
-        Ok((RwLockWriteGuard::downgrade(chains), reservation))
+        Ok((chains.downgrade(), reservation))
     }
 
     /// Launches, waits and counts. The caller holds the lock of the chains.

@@ -40,7 +40,6 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use gpumap_kernels::chained::kernels::ChainedKernels;
-use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 
 pub use all_values::{AllValues, Rows};
 pub use apply::{Answer, Operation};
@@ -52,7 +51,7 @@ pub use stats::ChainedStats;
 
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::lock::Lock;
+use crate::lock::{Lock, ReadGuard, WriteGuard};
 use crate::map::{Batch, Key, Outputs, OwnState, Receiver, Value};
 use crate::op::{Execute, Op};
 use crate::poison;
@@ -213,14 +212,30 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     }
 
     /// The chains, beside other calls.
-    fn shared(&self) -> Result<RwLockReadGuard<'_, Chains>> {
+    fn shared(&self) -> Result<ReadGuard<'_, Chains>> {
         let chains = self.chains.read();
         self.expect_sound()?;
         Ok(chains)
     }
 
+    /// The same, for a call that runs callbacks; see [`Lock::read_in_turn`].
+    fn shared_in_turn(&self) -> Result<ReadGuard<'_, Chains>> {
+        let chains = self.chains.read_in_turn();
+        self.expect_sound()?;
+        Ok(chains)
+    }
+
+    /// The same, for a call that changes pairs.
+    ///
+    /// # Errors
+    /// [`Error::Nested`], [`Error::Poisoned`].
+    fn shared_to_change(&self) -> Result<ReadGuard<'_, Chains>> {
+        self.chains.expect_no_callback()?;
+        self.shared()
+    }
+
     /// The chains alone: no call is in flight, and none begins.
-    fn exclusive(&self) -> Result<RwLockWriteGuard<'_, Chains>> {
+    fn exclusive(&self) -> Result<WriteGuard<'_, Chains>> {
         let chains = self.state.alone(&self.chains)?;
         self.expect_sound()?;
         Ok(chains)

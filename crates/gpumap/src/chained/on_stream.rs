@@ -12,12 +12,12 @@ use super::run::{Job, arguments};
 use super::{ChainedMap, Key, Value};
 use crate::device::Device;
 use crate::error::Result;
+use crate::lock::ReadGuard;
 use crate::map::{
     Batch, Command, Graph, MapMemory, MapState, OnStream, Outputs, Pair, Receiver, StreamReceiver,
 };
 use crate::scratch::{ScratchPool, Workspace};
 use crate::stream::{LaunchOn, Stream};
-use crate::sync::RwLockReadGuard;
 
 /// # Streams
 impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
@@ -102,6 +102,10 @@ impl<K: Key, V: Value<Bits = K::Bits>> StreamReceiver for ChainedMap<K, V> {
         self.len()
     }
 
+    fn expect_no_callback(&self) -> Result<()> {
+        self.chains.expect_no_callback()
+    }
+
     fn memory(&self) -> Result<Box<dyn MapMemory + '_>> {
         let chains = self.shared()?;
         Ok(Box::new(ChainsMemory { map: self, chains }))
@@ -126,7 +130,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> StreamReceiver for ChainedMap<K, V> {
 /// Chains.
 struct ChainsMemory<'m, K: Key, V: Value<Bits = K::Bits>> {
     map: &'m ChainedMap<K, V>,
-    chains: RwLockReadGuard<'m, Chains>,
+    chains: ReadGuard<'m, Chains>,
 }
 
 impl<K: Key, V: Value<Bits = K::Bits>> MapMemory for ChainsMemory<'_, K, V> {

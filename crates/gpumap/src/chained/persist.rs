@@ -193,9 +193,10 @@ impl<K: Key, V: Value<Bits = K::Bits>> Stored<K, V> for ChainedMap<K, V> {
         pairs: usize,
         give: &mut dyn FnMut(&Chunk<K, V>) -> Result<()>,
     ) -> Result<()> {
-        let chains = self.shared()?;
+        let chains = self.shared_in_turn()?;
         let mut parts = Parts::new(self, &chains, pairs)?;
         while let Some(chunk) = parts.next(&chains)? {
+            let _callback = chains.callback();
             give(&chunk)?;
         }
         Ok(())

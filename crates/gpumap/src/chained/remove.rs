@@ -51,7 +51,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
             flags,
             ..Job::of_keys(staged, len)
         };
-        let chains = self.shared()?;
+        let chains = self.shared_to_change()?;
         let grid = self.share_out(len);
         let [removed, _] = self.change(&chains, &mut scratch, self.kernels.remove, job, grid)?;
         self.state.occupancy.removed(removed);

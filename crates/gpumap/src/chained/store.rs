@@ -143,7 +143,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
         kernel: &'static BatchKernel<K>,
         job: Job<K, V>,
     ) -> Result<Option<[usize; 2]>> {
-        let chains = self.shared()?;
+        let chains = self.shared_to_change()?;
         let slots = job.len.saturating_add(self.spare_slots(job.len));
         let Some(reservation) = self.state.occupancy.reserve_pairs(slots) else {
             return Ok(None);

@@ -10,7 +10,7 @@ use cudarc::driver::sys::{
 use gpumap_kernels::primitives::order;
 use parking_lot::Mutex;
 
-use super::driver::{cu, device_count, ensure};
+use super::driver::{cu, device_count, ensure, expect_own};
 use super::module::{Function, Modules};
 use super::ptx::{PtxText, Symbol};
 use super::query::{attribute, capability, check_supported, is_locked, name};
@@ -344,8 +344,8 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        if self.is_abandoned() {
-            // What is below would wait for the device.
+        if self.is_abandoned() || expect_own().is_err() {
+            // What is below would wait for the device, or for what stayed with another process.
             return;
         }
         // SAFETY: still alive; see `enter`.
@@ -378,6 +378,7 @@ impl Drop for Context {
 /// # Safety
 /// `handle` is a context and outlives the guard.
 unsafe fn make_current<'a>(handle: CUcontext) -> Result<Current<'a>> {
+    expect_own()?;
     let mut now: CUcontext = std::ptr::null_mut();
     // SAFETY: the place is valid; no current context is needed.
     unsafe { cu!(cuCtxGetCurrent(&mut now)) }?;

@@ -6,6 +6,7 @@
 use std::sync::OnceLock;
 
 use cudarc::driver::sys::{self, CUevent, CUresult};
+use gpumap_simt::executor::forks;
 
 use crate::error::{DriverCode, Error, Result};
 
@@ -102,11 +103,25 @@ enum Found {
     InitFailed(CUresult),
 }
 
+/// How many forks lie between the start of the program and the process that initialised the driver, or tried to.
+static OWNER: OnceLock<u32> = OnceLock::new();
+
+/// An error in a process that was forked after the driver had been initialised: it is of no use there.
+pub(crate) fn expect_own() -> Result<()> {
+    match OWNER.get() {
+        Some(&owner) if owner != forks() => Err(Error::Forked {
+            lost: "the CUDA driver",
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// Loads and initialises the driver, once per process.
 pub(crate) fn ensure() -> Result<()> {
     static FOUND: OnceLock<Found> = OnceLock::new();
     match FOUND.get_or_init(find) {
-        Found::Ready => Ok(()),
+        Found::Ready => expect_own(),
+
         Found::NoLibrary => Err(Error::NoDriver),
         Found::Missing(missing) => Err(Error::DriverTooOld { missing }),
         // The driver is there and says that there is nothing to drive.
@@ -131,6 +146,7 @@ fn find() -> Found {
             return Found::Missing(name);
         }
     }
+    OWNER.get_or_init(forks);
     // SAFETY: `cuInit` may be called at any time, from any thread; its flags must be 0.
     match unsafe { sys::cuInit(0) } {
         CUresult::CUDA_SUCCESS => Found::Ready,

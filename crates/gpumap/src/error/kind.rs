@@ -34,7 +34,8 @@ pub enum ErrorKind {
     Full,
     /// The map was written to half-way: [`Map::clear`](crate::Map::clear) makes it usable again.
     Poisoned,
-    /// The call is wrong: lengths, a range, a setting, or another device's memory. Correct the program.
+    /// The call is wrong: lengths, a range, a setting, another device's memory, or a change of a map from code that the map
+    /// itself calls. Correct the program.
     InvalidInput,
     /// A saved map cannot be read or written.
     File,
@@ -44,6 +45,8 @@ pub enum ErrorKind {
     Driver,
     /// A kernel broke a rule on the checked executor, or panicked on the CPU: correct it.
     KernelFault,
+    /// This process was forked, and what the call needs stayed with the one before.
+    Forked,
 }
 
 impl Error {
@@ -90,11 +93,13 @@ impl Error {
             | Self::UnsortedEdges { .. }
             | Self::WrongDevice { .. }
             | Self::EventNotRecorded
+            | Self::Nested
             | Self::Alignment { .. } => ErrorKind::InvalidInput,
             Self::File { .. } => ErrorKind::File,
             Self::Group(_) => ErrorKind::Group,
             Self::Driver { .. } => ErrorKind::Driver,
             Self::Kernel(_) => ErrorKind::KernelFault,
+            Self::Forked { .. } => ErrorKind::Forked,
         }
     }
 

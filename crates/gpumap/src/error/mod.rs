@@ -312,6 +312,24 @@ pub enum Error {
     )]
     Poisoned,
 
+    /// A call would change a map from code that runs while a call of the same thread keeps the map from changing: what was
+    /// passed to `for_each_chunk`, `retain` or `launch_with`, or the writer of `save_to`. It would wait for itself. Such code may look
+    /// the map up.
+    #[error(
+        "a change of a map from code that one of the map's own calls runs, as for_each_chunk or launch_with do: look up only there, and make changes when that call has returned"
+    )]
+    Nested,
+
+    /// What the call needs stayed with the process that this one was forked from: a CUDA device that it had opened, or work
+    /// that it had queued, which never ends here.
+    #[error(
+        "this process was forked, and {lost} stayed with the one before: start processes without a fork (spawn), or open the device and queue the work in the forked one"
+    )]
+    Forked {
+        /// What it is.
+        lost: &'static str,
+    },
+
     /// A kernel that a map was lent to was compiled for slots of another kind than the map's. It did
     /// nothing to the map.
     #[error(

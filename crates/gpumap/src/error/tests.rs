@@ -204,6 +204,8 @@ fn of_each_variant() -> [Vec<Error>; 2] {
         file(FileError::NotAMap),
         file(io(io::ErrorKind::StorageFull)),
         Error::Poisoned,
+        Error::Nested,
+        Error::Forked { lost: "work" },
         Error::WrongSlots {
             needed: PtxChoice::Sm90,
         },
@@ -273,6 +275,7 @@ fn causes() -> [Vec<Error>; 3] {
         Group::Failed { rank: 1 },
         Group::Left { rank: 1 },
         Group::Panicked { rank: 1 },
+        Group::Predicate { rank: 1 },
         Group::Silent { waited },
         Group::NoThread { cause: io() },
         Group::Ended,

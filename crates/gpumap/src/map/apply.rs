@@ -295,6 +295,7 @@ impl Core {
 
     /// Runs a batch: beside other calls if it fits for sure, else alone.
     fn apply_mix(&self, scratch: &mut Workspace, mix: Mix) -> Result<Applied> {
+        self.table.expect_no_callback()?;
         let (report, mut applied) = {
             let table = self.table.read();
             let (reservation, stores) = self.reservation_for(scratch, &mix)?;

@@ -85,6 +85,20 @@ pub(crate) struct Traits {
     pub lacking: &'static [Receiver],
 }
 
+impl Kind {
+    /// Whether it may change the map.
+    pub fn changes(self) -> bool {
+        let Traits {
+            takes_values,
+            stores,
+            removes,
+            ..
+        } = self.traits();
+        // The values of strings that are looked up are their bytes.
+        stores || removes || takes_values && !matches!(self, Self::GetStrings(_))
+    }
+}
+
 /// What runs operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Receiver {

@@ -3,7 +3,6 @@
 use gpumap_kernels::kernels::Encoding;
 use gpumap_kernels::map_ref::{Counts, MapRef};
 use gpumap_kernels::table::MapView;
-use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 
 use super::builder::encoding_of;
 use super::table::Table;
@@ -14,6 +13,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::error::Result;
 use crate::lending::{Ended, Tally, lend};
+use crate::lock::ReadGuard;
 use crate::occupancy::Reservation;
 use crate::scratch::Workspace;
 use crate::stream::Stream;
@@ -50,7 +50,8 @@ impl<K: Key, V: Value> Map<K, V> {
     /// |---|---|
     /// | runs beside | all verbs that may run side by side, and other `launch_with` |
     /// | waits for | those that run alone, if the map has to grow |
-    /// | `launch` must not | call this map: what waits for the calls in flight would wait for `launch` |
+    /// | `launch` may | look this map up; a change is [`Error::Nested`] |
+    /// | `launch` must not | wait for a call of another thread that runs alone |
     /// | a kernel that stores more than it reserved | counts right; it, or a batch beside it, may find no room |
     /// | the `MapRef` after the call | must not be launched with any more |
     /// | an error of `launch` | is returned when what was launched has ended |
@@ -113,6 +114,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let ended = self
             .core
             .lend(&table, &mut scratch, stream, |counts, view| {
+                let _callback = table.callback();
                 launch(MapRef::new(view, self.core.kernels.slots, counts))
             })?;
         // Under the lock still: a call that runs alone must find the figures right.
@@ -153,6 +155,7 @@ impl<K: Key, V: Value> Map<K, V> {
         let ended = self
             .core
             .lend(&table, &mut scratch, stream, |counts, view| {
+                let _callback = table.callback();
                 launch(MapRef::new(view, self.core.kernels.slots, counts))
             })?;
         self.core.state.occupancy.stored(ended.tally.inserted);
@@ -164,12 +167,10 @@ impl<K: Key, V: Value> Map<K, V> {
 
 impl Core {
     /// The table with room for so many pairs more, shared with other calls.
-    fn table_with_room(
-        &self,
-        pairs: usize,
-    ) -> Result<(RwLockReadGuard<'_, Table>, Reservation<'_>)> {
+    fn table_with_room(&self, pairs: usize) -> Result<(ReadGuard<'_, Table>, Reservation<'_>)> {
+        self.table.expect_no_callback()?;
         {
-            let table = self.table.read();
+            let table = self.table.read_in_turn();
             if let Some(reservation) = self.state.reserve_pairs(pairs) {
                 return Ok((table, reservation));
             }
@@ -184,7 +185,7 @@ impl Core {
             .occupancy
             .reserve_pairs(pairs)
             .ok_or_else(missing)?;
-        Ok((RwLockWriteGuard::downgrade(table), reservation))
+        Ok((table.downgrade(), reservation))
     }
 
     /// Launches, waits and counts. The caller holds the table's lock.

@@ -47,7 +47,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use gpumap_kernels::build::pair::are_side_by_side;
 use gpumap_kernels::kernels::{Encoding, KernelSet, kernels_of};
 use gpumap_kernels::slot::Bits;
-use parking_lot::RwLockWriteGuard;
 
 pub use apply::{Answer, Applied, Operation};
 #[cfg(feature = "unstable-testing")]
@@ -80,7 +79,7 @@ pub use store::Outcome;
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::lock::Lock;
+use crate::lock::{Lock, WriteGuard};
 use crate::op::{Execute, Op};
 use crate::poison;
 use crate::scratch::{Chunking, ScratchPool, Workspace};
@@ -422,8 +421,18 @@ impl Core {
     ///
     /// # Errors
     /// [`Error::Driver`] if the driver refuses to wait for calls in flight.
-    fn exclusive(&self) -> Result<RwLockWriteGuard<'_, Table>> {
+    fn exclusive(&self) -> Result<WriteGuard<'_, Table>> {
         self.state.alone(&self.table)
+    }
+
+    /// See [`Lock::expect_no_callback`].
+    pub(crate) fn expect_no_callback(&self) -> Result<()> {
+        self.table.expect_no_callback()
+    }
+
+    /// See [`Lock::expect_others`].
+    pub(crate) fn expect_others(&self) -> Result<()> {
+        self.table.expect_others()
     }
 
     /// See [`poison::expect_sound`].

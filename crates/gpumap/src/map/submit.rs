@@ -22,6 +22,9 @@ impl Core {
     /// Runs an operation, and waits. Returns what it counts: pairs that were stored or removed, or keys that were present.
     pub(crate) fn run(&self, batch: Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
         let (traits, len) = (batch.kind.traits(), batch.keys.len());
+        if batch.kind.changes() {
+            self.table.expect_no_callback()?;
+        }
         match traits {
             _ if traits.stores => outputs.through_arrays(len, |outputs| self.store(batch, outputs)),
             _ if traits.removes || traits.takes_values => {

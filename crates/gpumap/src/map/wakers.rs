@@ -13,6 +13,8 @@ use std::sync::{Arc, OnceLock, PoisonError};
 use std::task::Waker;
 use std::thread;
 
+use gpumap_simt::executor::PerProcess;
+
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::stream::Stream;
@@ -110,8 +112,10 @@ impl Wakers {
 /// [`Error::OutOfMemory`] if the system starts no thread; the next call tries again.
 fn bell() -> Result<Sender<Arc<Mutex<Wish>>>> {
     // Not the one of `crate::sync`: a model has nothing to try here.
-    static BELL: std::sync::Mutex<Option<Sender<Arc<Mutex<Wish>>>>> = std::sync::Mutex::new(None);
-    let mut bell = BELL.lock().unwrap_or_else(PoisonError::into_inner);
+    type Bell = std::sync::Mutex<Option<Sender<Arc<Mutex<Wish>>>>>;
+    static BELL: PerProcess<Bell> = PerProcess::new();
+    let bell = BELL.get(|_| Bell::default());
+    let mut bell = bell.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(bell) = &*bell {
         return Ok(bell.clone());
     }

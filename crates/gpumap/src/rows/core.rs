@@ -21,13 +21,12 @@ use super::{Growing, KeyForm, Keys};
 use crate::array::Array;
 use crate::device::Device;
 use crate::error::{Error, Result, expect_room};
-use crate::lock::Lock;
+use crate::lock::{Lock, ReadGuard, WriteGuard};
 use crate::map::{Arrays, MapState, OwnState};
 use crate::output::{Output, Sink};
 use crate::poison;
 use crate::scratch::{ScratchPool, ScratchRole, Workspace, address_of};
 use crate::stream::Stream;
-use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
 
 use std::ptr;
 
@@ -110,19 +109,45 @@ impl Core {
     }
 
     /// The table alone: no lookup is in flight, and none begins.
-    fn alone(&self) -> Result<RwLockWriteGuard<'_, Table>> {
+    fn alone(&self) -> Result<WriteGuard<'_, Table>> {
         self.state.alone(&self.table)
     }
 
     /// The table, beside other calls.
-    pub(super) fn shared(&self) -> Result<RwLockReadGuard<'_, Table>> {
+    pub(super) fn shared(&self) -> Result<ReadGuard<'_, Table>> {
         let table = self.table.read();
+        self.expect_sound()?;
+        Ok(table)
+    }
+
+    /// The same, for a call that runs callbacks; see [`Lock::read_in_turn`].
+    pub(super) fn shared_in_turn(&self) -> Result<ReadGuard<'_, Table>> {
+        let table = self.table.read_in_turn();
         self.expect_sound()?;
         Ok(table)
     }
 
     fn expect_sound(&self) -> Result<()> {
         poison::expect_sound(&self.state.poisoned)
+    }
+
+    /// The turn of a call that changes keys.
+    ///
+    /// # Errors
+    /// [`Error::Nested`].
+    fn order(&self) -> Result<WriteGuard<'_, ()>> {
+        self.expect_no_callback()?;
+        self.inserts.write()
+    }
+
+    /// See [`Lock::expect_no_callback`].
+    pub fn expect_no_callback(&self) -> Result<()> {
+        self.table.expect_no_callback()
+    }
+
+    /// See [`Lock::expect_others`].
+    pub fn expect_others(&self) -> Result<()> {
+        self.table.expect_others()
     }
 
     /// Says that what the map holds is not known, unless all is well.
@@ -221,7 +246,7 @@ impl Core {
         told: Told,
         ready: impl FnOnce(&mut Workspace, usize, *const u32) -> Result<()>,
     ) -> Result<usize> {
-        let _order = self.inserts.write();
+        let _order = self.order()?;
         self.expect_sound()?;
         let (len, rows) = (self.len(), self.rows());
         if self.make_room(scratch, keys, told.rows)? == Some(0) {
@@ -248,7 +273,7 @@ impl Core {
                 match self.alone() {
                     Ok(mut table) => table.undo(),
                     // Lookups may read the new slots, and none the old ones.
-                    Err(_) => self.table.write().keep(),
+                    Err(_) => self.table.write()?.keep(),
                 }
                 return Err(error);
             }
@@ -459,7 +484,7 @@ impl Core {
         gone: *mut u32,
         ready: impl FnOnce() -> Result<()>,
     ) -> Result<usize> {
-        let _order = self.inserts.write();
+        let _order = self.order()?;
         let mut table = self.alone()?;
         self.expect_sound()?;
         let (len, rows) = (self.len(), self.rows());
@@ -722,7 +747,7 @@ impl Core {
         moved: impl FnOnce(&mut Workspace, *mut u8, usize) -> Result<()>,
     ) -> Result<T> {
         self.scratch.of_batch(|scratch| {
-            let _order = self.inserts.write();
+            let _order = self.order()?;
             let mut table = self.alone()?;
             self.expect_sound()?;
             let (len, rows) = (self.len(), self.rows());
@@ -753,7 +778,7 @@ impl Core {
 
     /// Makes room for so many rows more.
     pub fn reserve(&self, more: usize) -> Result<()> {
-        let _order = self.inserts.write();
+        let _order = self.order()?;
         self.expect_sound()?;
         let mut table = self.alone()?;
         let (len, rows) = (self.len(), self.rows());
@@ -780,7 +805,7 @@ impl Core {
 
     /// Removes all rows.
     pub fn clear(&self) -> Result<()> {
-        let _order = self.inserts.write();
+        let _order = self.order()?;
         let mut table = self.alone()?;
         // Half-way through it holds neither what it held nor nothing.
         self.state.poisoned.store(true, Ordering::Release);
@@ -796,7 +821,7 @@ impl Core {
 #[derive(Debug)]
 pub(crate) struct Shared<'c> {
     core: &'c Core,
-    table: RwLockReadGuard<'c, Table>,
+    table: ReadGuard<'c, Table>,
 }
 
 impl Shared<'_> {

@@ -22,7 +22,8 @@ impl<K: Pod> RowMap<K> {
     /// |---|---|
     /// | runs beside | lookups, dumps, and the larger part of an insert |
     /// | waits for | removals, compactions, and the moment when an insert takes effect |
-    /// | `launch` must not | call this map: what waits for the calls in flight would wait for `launch` |
+    /// | `launch` may | look this map up; a change is [`Error::Nested`] |
+    /// | `launch` must not | wait for a call of another thread that changes the map |
     /// | the `RowRef` after the call | must not be launched with any more |
     /// | an error of `launch` | is returned when what was launched has ended |
     ///
@@ -101,7 +102,8 @@ impl Core {
 
     /// Calls `work` with what kernels look keys up in, which stays as it is until that returns.
     pub(crate) fn with_ref<K: Copy, T>(&self, work: impl FnOnce(RowRef<K>) -> T) -> Result<T> {
-        let table = self.shared()?;
+        let table = self.shared_in_turn()?;
+        let _callback = table.callback();
         Ok(work(RowRef::new(table.view(), self.rows() as u64)))
     }
 }

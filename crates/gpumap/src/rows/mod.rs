@@ -292,8 +292,8 @@ impl<K: Pod> RowMap<K> {
     }
 
     /// Hands all keys with their rows to `take`, in the order of rows and in chunks of at most `keys`, until that fails. Calls
-    /// that change the map wait meanwhile: so it has the keys of one moment, and `take` must not change the map. Takes memory
-    /// of the host for one chunk.
+    /// that change the map wait meanwhile: so it has the keys of one moment, and are [`Error::Nested`] in `take`, which may look
+    /// keys up. It must not wait for a call of another thread that changes the map. Takes memory of the host for one chunk.
     ///
     /// ```
     /// use gpumap::{Device, RowMap};

@@ -18,6 +18,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::error::{Result, expect_room};
 use crate::input::Input;
+use crate::lock::ReadGuard;
 use crate::map::{
     Batch, Command, Kind, MapMemory, MapState, Operands, Outputs, Pair, Pending, Queue, Receiver,
     StreamReceiver, Wanted,
@@ -27,7 +28,6 @@ use crate::op::{self, Collector, Make};
 use crate::output::Output;
 use crate::scratch::{ScratchPool, Workspace};
 use crate::stream::{LaunchOn, Stream};
-use crate::sync::RwLockReadGuard;
 
 /// The verbs of a [`RowMap`] on a stream; made by [`RowMap::on`].
 ///
@@ -221,6 +221,10 @@ impl StreamReceiver for Core {
         self.len()
     }
 
+    fn expect_no_callback(&self) -> Result<()> {
+        self.expect_no_callback()
+    }
+
     fn memory(&self) -> Result<Box<dyn MapMemory + '_>> {
         Ok(Box::new(RowMemory::of(self)?))
     }
@@ -246,7 +250,7 @@ impl StreamReceiver for Core {
 /// The table of a row map.
 pub(crate) struct RowMemory<'m> {
     map: &'m Core,
-    table: RwLockReadGuard<'m, Table>,
+    table: ReadGuard<'m, Table>,
 }
 
 impl<'m> RowMemory<'m> {

@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
+use gpumap_simt::executor::PerProcess;
 
 use crate::device::variable;
 use crate::memory::LARGE_PAGE;
@@ -167,8 +168,8 @@ const MOST_THREADS: usize = 16;
 impl CopyPool {
     /// The copy threads of the process.
     pub fn all() -> &'static Self {
-        static ALL: OnceLock<CopyPool> = OnceLock::new();
-        ALL.get_or_init(|| {
+        static ALL: PerProcess<CopyPool> = PerProcess::new();
+        ALL.get(|_| {
             let threads = thread::available_parallelism().map_or(1, usize::from);
             // What a program may take in all holds for these as well.
             let allowed = variable("GPUMAP_THREADS").and_then(|value| value.to_str()?.parse().ok());

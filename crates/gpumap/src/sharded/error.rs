@@ -87,6 +87,12 @@ pub enum GroupError {
         /// Which one.
         rank: usize,
     },
+    /// The closure of a `retain` panicked on a rank. No rank has removed anything, and the group goes on.
+    #[error("the closure of retain panicked on rank {rank}, and no pair was removed: correct it")]
+    Predicate {
+        /// Which one.
+        rank: usize,
+    },
     /// Some rank did not come in time. The group has been given up.
     #[error(
         "other ranks did not come within {waited:?}: make a new group, with a longer timeout if they are slow"

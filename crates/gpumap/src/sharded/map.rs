@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::seats::Seats;
+use super::seats::{self, Seats};
 use super::{Rank, Ranks, Shard};
 #[cfg(doc)]
 use crate::error::Error;
@@ -75,6 +75,16 @@ struct Seat<K: Key, V: Value> {
     shard: Mutex<Shard<K, V>>,
     /// The pairs of it, for callers that do not wait for that.
     map: Mutex<Arc<Map<K, V>>>,
+}
+
+impl<K: Key, V: Value> seats::Seat for Seat<K, V> {
+    fn expect_no_callback(&self) -> Result<()> {
+        self.map().core().expect_no_callback()
+    }
+
+    fn expect_others(&self) -> Result<()> {
+        self.map().core().expect_others()
+    }
 }
 
 impl<K: Key, V: Value> Seat<K, V> {

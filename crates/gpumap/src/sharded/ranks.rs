@@ -249,18 +249,6 @@ impl Ranks {
         within::wait_for(self.number()).ok_or(Error::Group(GroupError::Nested))
     }
 
-    /// Does something while the group does no work. Calls of it meanwhile, by this thread, are an error.
-    ///
-    /// # Errors
-    /// [`GroupError::Nested`].
-    pub(super) fn alone<R>(&self, work: impl FnOnce() -> R) -> Result<R> {
-        let turn = self.turn()?;
-        let within = within::with(self.number());
-        let _seats = self.inner.seats.lock();
-        drop(turn);
-        Ok(within::during(within, work))
-    }
-
     /// That of no other group that there is.
     fn number(&self) -> usize {
         Arc::as_ptr(&self.inner).addr()

@@ -41,18 +41,6 @@ pub(super) fn enter(groups: Vec<usize>) {
     GROUPS.set(groups);
 }
 
-/// Does something, and makes them those of this thread meanwhile.
-pub(super) fn during<R>(groups: Vec<usize>, work: impl FnOnce() -> R) -> R {
-    struct Before(Vec<usize>);
-    impl Drop for Before {
-        fn drop(&mut self) {
-            GROUPS.set(std::mem::take(&mut self.0));
-        }
-    }
-    let _before = Before(GROUPS.replace(groups));
-    work()
-}
-
 /// Says that this thread waits for a group, until what it returns is dropped. None if the group waits for this
 /// thread.
 pub(super) fn wait_for(group: usize) -> Option<Turn> {

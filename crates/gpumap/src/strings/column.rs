@@ -88,9 +88,22 @@ impl<'a> StringColumn<'a> {
         self.len() == 0
     }
 
+    /// The bytes that strings have, and how they lie. To be asked once for each call: offsets are read, which are the caller's, and
+    /// may be others the next time.
+    pub(super) fn used(&self) -> (Source<'a, u8>, StringLayout) {
+        let (from, bytes) = self.used_bytes();
+        let layout = StringLayout {
+            from,
+            end: from + bytes.len(),
+            all: self.bytes.len(),
+            are_wide: self.are_wide,
+        };
+        (bytes, layout)
+    }
+
     /// The bytes that strings have, and how many lie before these. On the host a column may be a part of one with many more bytes,
     /// which need not be copied; on the device they are used where they are.
-    pub(super) fn used_bytes(&self) -> (usize, Source<'a, u8>) {
+    fn used_bytes(&self) -> (usize, Source<'a, u8>) {
         let all = (0, self.bytes);
         let (Source::Host(_), Source::Host(bytes), false) =
             (self.offsets, self.bytes, self.is_empty())
@@ -108,24 +121,13 @@ impl<'a> StringColumn<'a> {
         }
     }
 
-    /// How they lie, if the bytes are those that are [used](Self::used_bytes).
-    pub(super) fn layout(&self) -> StringLayout {
-        let (from, bytes) = self.used_bytes();
-        StringLayout {
-            from,
-            end: from + bytes.len(),
-            all: self.bytes.len(),
-            are_wide: self.are_wide,
-        }
-    }
-
     /// A lookup of the strings.
     pub(super) fn lookup(&self) -> Batch<'a> {
-        let bytes = Array::of_bytes(self.used_bytes().1, 1);
+        let (bytes, layout) = self.used();
         Batch {
-            kind: Kind::GetStrings(self.layout()),
+            kind: Kind::GetStrings(layout),
             keys: Array::of_bytes(self.offsets, self.width()),
-            values: Operands::Each(bytes),
+            values: Operands::Each(Array::of_bytes(bytes, 1)),
             default: 0,
         }
     }
@@ -269,5 +271,41 @@ impl StringInput for StringColumn<'_> {
 impl<I: StringInput + ?Sized> StringInput for &I {
     fn strings(&self) -> Result<StringBatch<'_>> {
         (**self).strings()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    /// Kernels believe the layout, and read as many bytes.
+    #[test]
+    fn bytes_and_layout_agree_though_offsets_change_meanwhile() {
+        let bytes = [b'x'; 100];
+        let offsets = [0, 50, 100].map(AtomicI64::new);
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    for end in [100, 60] {
+                        offsets[2].store(end, Ordering::Relaxed);
+                    }
+                }
+            });
+            // SAFETY: as many offsets, which another thread changes, as that of a caller may: each is read whole.
+            let shown = unsafe { std::slice::from_raw_parts(offsets.as_ptr().cast::<i64>(), 3) };
+            for _ in 0..200_000 {
+                let batch = StringColumn::new(std::hint::black_box(shown), &bytes).lookup();
+                let Kind::GetStrings(layout) = batch.kind else {
+                    panic!("a lookup");
+                };
+                let used = batch.values.each().bytes().len();
+                assert_eq!(layout.end - layout.from, used);
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
     }
 }

@@ -16,17 +16,18 @@ use super::owned::Strings;
 use crate::device::Device;
 use crate::error::{Error, Result, expect_room};
 use crate::input::Source;
-use crate::lock::Lock;
-use crate::map::Arrays;
+use crate::lock::{Lock, WriteGuard};
+use crate::map::{Arrays, StringLayout};
 use crate::memory::host_vec;
 use crate::output::Sink;
 use crate::primitives::queue_exclusive_sum;
 use crate::rows::{self, KeyForm, Keys, Told, expect_at_most, grid};
 use crate::scratch::{Scratch, ScratchRole, Workspace};
 use crate::stream::Stream;
-use crate::sync::RwLockWriteGuard;
 
+use std::ops::{Deref, DerefMut};
 use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A map of strings.
 #[derive(Debug)]
@@ -36,22 +37,65 @@ pub(super) struct Core {
     /// Where the strings of rows are. Whatever adds or frees some holds it alone, and lookups do not look at it: they have
     /// addresses of rows, which a call that frees memory has changed before.
     arena: Lock<Arena>,
+    /// What the arena has, for those that must not wait for it.
+    bytes: AtomicUsize,
     seed: u64,
+}
+
+/// The arena, held alone.
+#[derive(Debug)]
+struct Changing<'c> {
+    arena: WriteGuard<'c, Arena>,
+    bytes: &'c AtomicUsize,
+}
+
+impl Deref for Changing<'_> {
+    type Target = Arena;
+
+    fn deref(&self) -> &Arena {
+        &self.arena
+    }
+}
+
+impl DerefMut for Changing<'_> {
+    fn deref_mut(&mut self) -> &mut Arena {
+        &mut self.arena
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        self.bytes.store(self.arena.bytes(), Ordering::Release);
+    }
 }
 
 impl Core {
     pub fn new(device: &Device, (rows, bytes): (usize, usize), seed: u64) -> Result<Self> {
         let stream = Stream::of_calls(device)?;
+        let arena = Arena::new(stream, bytes)?;
         Ok(Self {
             rows: rows::Core::new(device, KeyForm::Strings, rows, seed)?,
-            arena: Lock::new(Arena::new(stream, bytes)?),
+            bytes: AtomicUsize::new(arena.bytes()),
+            arena: Lock::new(arena),
             seed,
         })
     }
 
     /// Bytes of device memory for strings.
     pub fn byte_capacity(&self) -> usize {
-        self.arena.read().bytes()
+        self.bytes.load(Ordering::Acquire)
+    }
+
+    /// The strings alone, for a call that adds or frees some.
+    ///
+    /// # Errors
+    /// [`Error::Nested`].
+    fn alone(&self) -> Result<Changing<'_>> {
+        self.rows.expect_no_callback()?;
+        Ok(Changing {
+            arena: self.arena.write()?,
+            bytes: &self.bytes,
+        })
     }
 
     /// Has the references of strings made, in scratch memory of the role `Keys`. Waits.
@@ -62,7 +106,8 @@ impl Core {
         let n = column.len();
         expect_at_most(n, MOST_KEYS, StringRef::BYTES)?;
         let refs = scratch.reserve::<[u64; 3]>(ScratchRole::Keys, n)?;
-        let arrays = [column.offsets, column.used_bytes().1];
+        let (bytes, layout) = column.used();
+        let arrays = [column.offsets, bytes];
         // SAFETY: passed on.
         let places = unsafe { scratch.stage_all(ScratchRole::Columns, &arrays) }?;
         scratch.reset_counters()?;
@@ -74,7 +119,7 @@ impl Core {
             Keys::of_strings(
                 on,
                 [places[0], places[1]],
-                column.layout(),
+                layout,
                 refs,
                 self.seed,
                 counters,
@@ -82,7 +127,7 @@ impl Core {
         }?;
         match scratch.read_counters()?[0] as usize {
             0 => Ok(keys),
-            wrong => Err(first_wrong(column, n - wrong)),
+            wrong => Err(first_wrong(column, layout, n - wrong)),
         }
     }
 
@@ -161,7 +206,7 @@ impl Core {
         let n = column.len();
         let refs = n.saturating_mul(StringRef::BYTES);
         let sizes = n.saturating_add(1).saturating_mul(size_of::<u64>());
-        let bytes = Arena::bytes_for(n, column.used_bytes().1.len());
+        let bytes = Arena::bytes_for(n, column.used().0.len());
         Workspace::bytes_of(refs)
             .saturating_add(Workspace::bytes_of(sizes))
             .saturating_add(bytes as u64)
@@ -175,7 +220,7 @@ impl Core {
     ) -> Result<usize> {
         // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
         let keys = unsafe { self.stage(scratch, column) }?;
-        let mut arena = self.arena.write();
+        let mut arena = self.alone()?;
         let inserted = self
             .rows
             .insert_staged(scratch, keys, told, |scratch, _, owners| {
@@ -346,7 +391,7 @@ impl Core {
         &self,
         compact: impl FnOnce(&mut dyn FnMut(&mut Workspace, *mut u8, usize) -> Result<()>) -> Result<T>,
     ) -> Result<T> {
-        let mut arena = self.arena.write();
+        let mut arena = self.alone()?;
         let mut has_moved = false;
         let compacted = compact(&mut |scratch, refs, n| {
             let moved = Self::gather(scratch, &mut arena, (refs, n)).and_then(|()| scratch.wait());
@@ -436,13 +481,13 @@ impl Core {
         Ok(Loading {
             core: self,
             scratch: self.rows.scratch.take()?,
-            arena: self.arena.write(),
+            arena: self.alone()?,
         })
     }
 
     /// Makes room for so many strings more, and for so many bytes of them.
     pub fn reserve(&self, more: usize, bytes: usize) -> Result<()> {
-        let mut arena = self.arena.write();
+        let mut arena = self.alone()?;
         let before = arena.chunks();
         let bytes = Arena::bytes_for(more, bytes);
         arena.reserve(bytes)?;
@@ -461,7 +506,7 @@ impl Core {
 
     /// Removes all strings.
     pub fn clear(&self) -> Result<()> {
-        let mut arena = self.arena.write();
+        let mut arena = self.alone()?;
         self.rows.clear()?;
         arena.clear();
         Ok(())
@@ -473,7 +518,7 @@ impl Core {
 pub(super) struct Loading<'c> {
     core: &'c Core,
     scratch: Scratch<'c>,
-    arena: RwLockWriteGuard<'c, Arena>,
+    arena: Changing<'c>,
 }
 
 impl Loading<'_> {
@@ -504,8 +549,7 @@ impl Loading<'_> {
 }
 
 /// What is wrong with the strings of a column, of which the device has found one.
-fn first_wrong(column: &StringColumn<'_>, at: usize) -> Error {
-    let layout = column.layout();
+fn first_wrong(column: &StringColumn<'_>, layout: StringLayout, at: usize) -> Error {
     let range = |i| {
         let offsets = column.offsets_at(i)?;
         Ok(offsets.map(|offset| usize::try_from(offset).unwrap_or(usize::MAX)))

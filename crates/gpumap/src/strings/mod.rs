@@ -294,8 +294,9 @@ impl StringRowMap {
     }
 
     /// Hands all strings with their rows to `take`, in the order of rows, until that fails: in chunks of at most `strings`, and of at
-    /// most 16 MiB or one string. Calls that change the map wait meanwhile: so it has the strings of one moment, and `take` must
-    /// not change the map. Takes memory of the host for one chunk.
+    /// most 16 MiB or one string. Calls that change the map wait meanwhile: so it has the strings of one moment, and are
+    /// [`Error::Nested`] in `take`, which may look strings up. It must not wait for a call of another thread that changes the map. Takes
+    /// memory of the host for one chunk.
     ///
     /// ```
     /// use gpumap::{Device, StringRowMap};

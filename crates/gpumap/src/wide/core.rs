@@ -24,7 +24,7 @@ use crate::device::Device;
 use crate::error::{Error, Result, expect_room};
 use crate::input::Source;
 use crate::lending::launch_and_wait;
-use crate::lock::Lock;
+use crate::lock::{Lock, ReadGuard, WriteGuard};
 use crate::map::{Batch, Chunk, Command, Kind, MapMemory, MapState, Outputs, Pair};
 use crate::memory::{host_collect, host_push, host_zeroed, retain_at};
 use crate::output::Output;
@@ -33,7 +33,6 @@ use crate::poison;
 use crate::rows::{self, Growing, KeyForm, Keys, RowMemory, Told, WideRef, grid};
 use crate::scratch::{ScratchPool, ScratchRole, Workspace, address_of};
 use crate::stream::{LaunchOn, Stream};
-use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
 
 /// A map whose keys and values have some numbers of bytes.
 #[derive(Debug)]
@@ -196,7 +195,7 @@ impl Column {
 
 /// What calls on streams look at. The values are locked first.
 struct WideMemory<'m> {
-    values: RwLockReadGuard<'m, Column>,
+    values: ReadGuard<'m, Column>,
     rows: RowMemory<'m>,
 }
 
@@ -355,14 +354,24 @@ impl Core {
     }
 
     /// The map for a call that changes it.
-    fn alone(&self) -> Result<RwLockWriteGuard<'_, Column>> {
+    fn alone(&self) -> Result<WriteGuard<'_, Column>> {
         let values = self.rows.state().alone(&self.values)?;
         self.expect_sound()?;
         Ok(values)
     }
 
+    /// See [`Lock::expect_no_callback`].
+    pub fn expect_no_callback(&self) -> Result<()> {
+        self.values.expect_no_callback()
+    }
+
+    /// See [`Lock::expect_others`].
+    pub fn expect_others(&self) -> Result<()> {
+        self.values.expect_others()
+    }
+
     /// The map for a call that does not.
-    fn shared(&self) -> Result<RwLockReadGuard<'_, Column>> {
+    fn shared(&self) -> Result<ReadGuard<'_, Column>> {
         let values = self.values.read();
         self.expect_sound()?;
         Ok(values)
@@ -620,6 +629,7 @@ impl Core {
     ) -> Result<()> {
         self.device().expect_same(stream.device())?;
         let values = self.alone()?;
+        let _callback = values.callback();
         let set_poisoned = || self.poisoned.store(true, Ordering::Release);
         let [launched, waited] = self.rows.with_ref(|keys| {
             let map = WideRef::new(keys, values.at());
@@ -640,14 +650,16 @@ impl Core {
         Ok(Box::new(WideMemory { values, rows }))
     }
 
-    /// Removes the pairs that do not pass. Calls `ready` first, unless there are none, and removes none if that fails. Returns how many.
+    /// Removes the pairs that do not pass. Calls `ready` first, unless there are none, and removes none if that fails, or `keep`
+    /// does. Returns how many.
     pub fn retain<K: Pod, V: Pod>(
         &self,
-        mut keep: impl FnMut(K, &V) -> bool,
+        mut keep: impl FnMut(K, &V) -> Result<bool>,
         ready: Ready<'_>,
     ) -> Result<usize> {
         let mut scratch = self.rows.scratch.take()?;
         let values = self.alone()?;
+        let _callback = values.callback();
         let mut keep = |key, value: &V, _| keep(key, value);
         self.remove_unless(&mut scratch, &values, &mut keep, ready)
     }
@@ -670,7 +682,7 @@ impl Core {
                 kept[row as usize] = 1;
             }
         }
-        let mut keep = |_, _: &V, row| kept[row as usize] != 0;
+        let mut keep = |_, _: &V, row| Ok(kept[row as usize] != 0);
         self.remove_unless::<K, V>(&mut scratch, &values, &mut keep, ready)
     }
 
@@ -679,13 +691,13 @@ impl Core {
         &self,
         scratch: &mut Workspace,
         values: &Column,
-        keep: &mut dyn FnMut(K, &V, u32) -> bool,
+        keep: &mut dyn FnMut(K, &V, u32) -> Result<bool>,
         ready: Ready<'_>,
     ) -> Result<usize> {
         let mut unwanted = Vec::new();
         self.give_rows::<K, V>(values, chunk_pairs::<K, V>(), &mut |keys, held, rows| {
             for ((key, value), row) in keys.into_iter().zip(&held).zip(rows) {
-                if !keep(key, value, row) {
+                if !keep(key, value, row)? {
                     host_push(&mut unwanted, key)?;
                 }
             }
@@ -735,7 +747,9 @@ impl Core {
         pairs: usize,
         give: &mut dyn FnMut(&Chunk<K, V>) -> Result<()>,
     ) -> Result<()> {
-        let values = self.shared()?;
+        let values = self.values.read_in_turn();
+        self.expect_sound()?;
+        let _callback = values.callback();
         self.give_rows(
             &values,
             pairs,

@@ -20,7 +20,8 @@ impl<K: Pod, V: Value> WideMap<K, V> {
     /// | | |
     /// |---|---|
     /// | other calls | wait, lookups too |
-    /// | `launch` must not | call this map: it would wait for itself |
+    /// | `launch` may | look this map up; a change is [`Error::Nested`] |
+    /// | `launch` must not | wait for a call of another thread |
     /// | the `WideRef` after the call | must not be launched with any more |
     /// | an error of `launch` | is returned when what was launched has ended |
     ///

@@ -336,7 +336,8 @@ impl<K: Pod, V: Value> WideMap<K, V> {
     }
 
     /// Keeps the pairs for which `keep` says so, and removes all others. Returns how many were removed. All pairs are streamed
-    /// to the host, and all other calls wait: `keep` must not use the map.
+    /// to the host, and all other calls wait: `keep` must not wait for one of another thread. It may look the map
+    /// up; changes are [`Error::Nested`].
     ///
     /// ```
     /// use gpumap::{Device, WideMap};
@@ -349,7 +350,8 @@ impl<K: Pod, V: Value> WideMap<K, V> {
     ///
     /// # Errors
     /// As for [`remove`](Self::remove).
-    pub fn retain(&self, keep: impl FnMut(K, &V) -> bool) -> Result<usize> {
+    pub fn retain(&self, mut keep: impl FnMut(K, &V) -> bool) -> Result<usize> {
+        let keep = |key, value: &V| Ok(keep(key, value));
         self.core.retain(keep, &mut || Ok(()))
     }
 
@@ -391,7 +393,8 @@ impl<K: Pod, V: Value> WideMap<K, V> {
     }
 
     /// Hands all pairs to `take` in chunks of at most `pairs`, in the order in which the keys were first inserted, until that
-    /// fails. Calls that change the map wait meanwhile: so it has the pairs of one moment, and `take` must not change the map.
+    /// fails. Calls that change the map wait meanwhile: so it has the pairs of one moment, and are [`Error::Nested`] in `take`, which may
+    /// look keys up. It must not wait for a call of another thread that changes the map.
     ///
     /// # Errors
     /// As for [`retrieve_all`](Self::retrieve_all), and those of `take`.

@@ -95,6 +95,10 @@ impl StreamReceiver for Core {
         self.len()
     }
 
+    fn expect_no_callback(&self) -> Result<()> {
+        self.expect_no_callback()
+    }
+
     fn memory(&self) -> Result<Box<dyn MapMemory + '_>> {
         self.memory()
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use gpumap_loom::explore;
 use loom::thread;
 
-use super::sync::RwLockWriteGuard;
+use super::lock::WriteGuard;
 use super::{Map, Table, replace};
 
 /// A call that builds the table alone meets no call in flight, whether that comes while it builds
@@ -58,7 +58,7 @@ mod planted {
     use super::*;
 
     /// A call beside one that builds in a wrong way.
-    fn build_beside_a_call(alone: fn(&Map) -> Option<RwLockWriteGuard<'_, Table>>) {
+    fn build_beside_a_call(alone: fn(&Map) -> Option<WriteGuard<'_, Table>>) {
         explore(2, move || {
             let map = Map::new(4);
             let builder = {

@@ -46,6 +46,7 @@ mod error {
             growth: Option<Box<Self>>,
         },
         OutputTooSmall,
+        Nested,
         OutOfMemory {
             needed: u64,
             available: u64,
@@ -96,10 +97,9 @@ use std::sync::Arc;
 
 use device::{Device, Stream};
 use in_flight::{Effect, OwnState, PendingOp};
-use lock::Lock;
+use lock::{Lock, WriteGuard};
 use loom::cell::UnsafeCell;
 use occupancy::Reservation;
-use sync::RwLockWriteGuard;
 
 /// The slabs: kernels read them, and a call that replaces them has them alone. Loom checks that.
 #[derive(Clone)]
@@ -167,7 +167,7 @@ impl Map {
     }
 
     /// `Map::alone_to_build`: the table, if it is to be had without waiting.
-    fn alone(&self) -> Option<RwLockWriteGuard<'_, Table>> {
+    fn alone(&self) -> Option<WriteGuard<'_, Table>> {
         let table = self.table.try_write()?;
         self.state.all_retired().then_some(table)
     }

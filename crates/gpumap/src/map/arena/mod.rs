@@ -215,6 +215,9 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             // No cell is looked at.
             return self.ids.core().run(batch, outputs);
         }
+        if batch.kind.changes() {
+            self.arena.expect_no_callback()?;
+        }
         outputs.through_arrays(batch.keys.len(), |arrays| match batch.kind {
             kind if kind.traits().takes_values => self.store(batch, arrays),
             kind if kind.traits().removes => self.take_away(batch.keys, arrays),

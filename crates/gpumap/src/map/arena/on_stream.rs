@@ -17,9 +17,9 @@ use super::ArenaMap;
 use super::memory::Arena;
 use crate::device::Device;
 use crate::error::Result;
+use crate::lock::ReadGuard;
 use crate::scratch::{ScratchPool, Workspace};
 use crate::stream::{LaunchOn, Stream};
-use crate::sync::RwLockReadGuard;
 
 /// # Streams
 impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
@@ -105,6 +105,10 @@ impl<K: Key, V: Pod + Send + Sync> StreamReceiver for ArenaMap<K, V> {
         self.len()
     }
 
+    fn expect_no_callback(&self) -> Result<()> {
+        self.arena.expect_no_callback()
+    }
+
     fn memory(&self) -> Result<Box<dyn MapMemory + '_>> {
         Ok(Box::new(ArenaMemory {
             map: self,
@@ -131,7 +135,7 @@ impl<K: Key, V: Pod + Send + Sync> StreamReceiver for ArenaMap<K, V> {
 /// Cells, and the table that has their ids.
 struct ArenaMemory<'m, K: Key, V> {
     map: &'m ArenaMap<K, V>,
-    arena: RwLockReadGuard<'m, Arena>,
+    arena: ReadGuard<'m, Arena>,
     ids: TableMemory<'m>,
 }
 

@@ -95,7 +95,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
 
     /// Keeps the pairs for which `keep` says so, and removes all others. Returns how many were removed. The values are of a
     /// type of which the device knows nothing, so all pairs are streamed to the host. Waits for the calls in flight, and
-    /// holds new ones back: `keep` must not use the map.
+    /// holds new ones back: `keep` must not wait for one of another thread. It may look the map up; changes are [`Error::Nested`].
     ///
     /// ```
     /// use gpumap::{ArenaMap, Device};
@@ -115,13 +115,19 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             let chunk = chunk?;
             let values = self.values_of(&arena, chunk.values())?;
             for (&key, value) in chunk.keys().iter().zip(&values) {
-                if !keep(key, value) {
+                let keeps = {
+                    let _callback = arena.callback();
+                    keep(key, value)
+                };
+                if !keeps {
                     host_push(&mut unwanted, key)?;
                 }
             }
         }
         let removed = self.ids.remove(&unwanted)?;
         if removed != 0 {
+            // What `keep` has looked up by streams.
+            self.ids.core().state.retire_all()?;
             arena.free_all_but(&self.stored_ids()?)?;
         }
         Ok(removed)

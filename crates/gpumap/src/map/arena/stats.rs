@@ -4,9 +4,8 @@ use bytemuck::Pod;
 
 use super::super::{Key, Stats};
 use super::ArenaMap;
-#[cfg(doc)]
-use crate::error::Error;
-use crate::error::Result;
+use super::memory::Arena;
+use crate::error::{Error, Result};
 
 /// What an [`ArenaMap`] holds and how, as [`ArenaMap::stats`] found it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +46,15 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::Poisoned`], [`Error::Driver`].
     pub fn stats(&self) -> Result<ArenaStats> {
-        let arena = self.alone()?;
+        match self.alone() {
+            Ok(arena) => self.stats_of(&arena),
+            // This thread has it alone, for the call that runs the callback.
+            Err(Error::Nested) => self.stats_of(&self.arena.read()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn stats_of(&self, arena: &Arena) -> Result<ArenaStats> {
         let table = self.ids.stats()?;
         let cells = arena.cells.count();
         let (free, retired) = (arena.ring.free(), arena.ring.retired()?);

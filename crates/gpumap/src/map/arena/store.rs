@@ -4,7 +4,6 @@ use std::ptr;
 
 use bytemuck::Pod;
 use gpumap_kernels::cells::NO_CELL;
-use parking_lot::RwLockReadGuard;
 
 use super::super::Key;
 use super::super::command::{Arrays, Batch, Command, Kind};
@@ -17,12 +16,13 @@ use super::upkeep::Taken;
 use crate::array::{Array, ArrayMut};
 use crate::error::{Error, Result};
 use crate::input::Input;
+use crate::lock::ReadGuard;
 use crate::op::{self, Execute};
 use crate::scratch::{ScratchRole, Workspace, address_of};
 
 /// What has become of a batch, while the arena is still shared.
 struct Stored<'m> {
-    arena: RwLockReadGuard<'m, Arena>,
+    arena: ReadGuard<'m, Arena>,
     /// How many keys were new.
     new: usize,
     /// The id that the map holds for each key, of `get_or_insert`.

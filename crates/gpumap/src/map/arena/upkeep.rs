@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering;
 
 use bytemuck::Pod;
-use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 
 use super::super::{Growth, Key};
 use super::ArenaMap;
@@ -12,6 +11,7 @@ use super::ring::Lease;
 #[cfg(doc)]
 use crate::error::Error as Errors;
 use crate::error::{Error, Result};
+use crate::lock::{ReadGuard, WriteGuard};
 
 /// Where the cells of a map are: for tests.
 #[cfg(feature = "unstable-testing")]
@@ -31,7 +31,7 @@ pub struct Audit {
 /// Cells for a batch.
 pub(super) struct Taken<'m> {
     /// Shared with other calls.
-    pub arena: RwLockReadGuard<'m, Arena>,
+    pub arena: ReadGuard<'m, Arena>,
     pub lease: Lease,
     /// What was added for it.
     pub grown: Option<Grown>,
@@ -94,7 +94,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     ///
     /// # Errors
     /// [`Error::Driver`] if the driver refuses to wait for calls in flight.
-    pub(super) fn alone(&self) -> Result<RwLockWriteGuard<'_, Arena>> {
+    pub(super) fn alone(&self) -> Result<WriteGuard<'_, Arena>> {
         self.ids.core().state.alone(&self.arena)
     }
 
@@ -129,7 +129,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         };
         let lease = arena.ring.take(cells).ok_or(overflow)?;
         Ok(Taken {
-            arena: RwLockWriteGuard::downgrade(arena),
+            arena: arena.downgrade(),
             lease,
             grown,
         })

@@ -4,13 +4,13 @@ use std::ptr;
 
 use gpumap_kernels::kernels::BulkKernels;
 use gpumap_kernels::verbs::store::Select;
-use parking_lot::RwLockWriteGuard;
 
 use super::bins::{Binned, InBins, spare};
 use super::make::{Build, Made, PageMerge};
 use super::merge::{Lists, Merged};
 use super::plan::{Before, Plan};
 use crate::error::Result;
+use crate::lock::WriteGuard;
 use crate::map::Core;
 use crate::map::command::Command;
 use crate::map::plan::{self, BatchInfo, TableInfo};
@@ -55,10 +55,7 @@ impl Core {
 
     /// The table alone, if pages may be made with the batch of a job and no call is in flight.
     /// Does not wait.
-    pub(in crate::map) fn alone_to_build(
-        &self,
-        job: &Command,
-    ) -> Option<RwLockWriteGuard<'_, Table>> {
+    pub(in crate::map) fn alone_to_build(&self, job: &Command) -> Option<WriteGuard<'_, Table>> {
         self.plan(job, BatchInfo::of(job)).pages?;
         let table = self.table.try_write()?;
         self.state.all_retired().then_some(table)

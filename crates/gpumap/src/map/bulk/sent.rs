@@ -67,6 +67,7 @@ impl Core {
 
     /// Runs an operation on what others have sent, and waits; returns what it counts.
     pub(crate) fn run_sent(&self, kind: Kind, sent: &InBins) -> Result<usize> {
+        self.table.expect_no_callback()?;
         match (sent.len, kind.traits().stores) {
             (0, _) => Ok(0),
             (_, true) => self.store_sent(kind, sent),

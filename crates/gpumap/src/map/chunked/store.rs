@@ -8,11 +8,11 @@ use std::ops::Range;
 use std::ptr;
 
 use gpumap_kernels::verbs::store::Select;
-use parking_lot::RwLockReadGuard;
 
 use super::{load_pairs, part_of};
 use crate::array::{Array, HostArray};
 use crate::error::Result;
+use crate::lock::ReadGuard;
 use crate::map::Core;
 use crate::map::command::Command;
 use crate::map::launch::Notes;
@@ -107,7 +107,7 @@ impl Core {
     /// Enters the counts of the chunks, and places the pairs whose keys collide.
     fn end_chunks(
         &self,
-        table: RwLockReadGuard<'_, Table>,
+        table: ReadGuard<'_, Table>,
         reservation: Reservation<'_>,
         scratch: &mut Workspace,
         command: Command,

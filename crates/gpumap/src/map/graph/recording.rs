@@ -407,6 +407,9 @@ impl<'b, 'm> Steps<'b, 'm> {
             calls,
             streams,
         } = self;
+        if commands.iter().any(|step| step.kind.changes()) {
+            launches.queue.receiver.expect_no_callback()?;
+        }
         if commands.iter().all(Command::is_empty) {
             return Ok(Pending::ready(vec![0; commands.len()], finish));
         }

@@ -7,11 +7,11 @@ use gpumap_kernels::count::{Counters, MIRRORED};
 use super::{Alarm, Completion, Effect, InFlight, PendingOp, State};
 use crate::device::Device;
 use crate::error::{Error, Result, expect_room};
-use crate::lock::Lock;
+use crate::lock::{Lock, WriteGuard};
 use crate::occupancy::{Occupancy, Reservation};
 use crate::stream::{Stream, launches_started};
 use crate::strings::expect_strings;
-use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, RwLockWriteGuard};
+use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 
 /// Completions that are made together at least: page-locked memory is slow to get.
 const COMPLETIONS: usize = 64;
@@ -50,9 +50,9 @@ impl MapState {
     /// What the lock guards, alone: no call is in flight, and none begins.
     ///
     /// # Errors
-    /// [`Error::Driver`] if the driver refuses to wait for calls in flight.
-    pub fn alone<'l, T>(&self, lock: &'l Lock<T>) -> Result<RwLockWriteGuard<'l, T>> {
-        let guard = lock.write();
+    /// [`Error::Driver`] if the driver refuses to wait for calls in flight; [`Error::Nested`].
+    pub fn alone<'l, T>(&self, lock: &'l Lock<T>) -> Result<WriteGuard<'l, T>> {
+        let guard = lock.write()?;
         self.retire_all()?;
         Ok(guard)
     }

@@ -7,6 +7,7 @@ use gpumap_kernels::count::Counters;
 use super::receiver::{MapMemory, StreamReceiver};
 use crate::device::Device;
 use crate::error::Result;
+use crate::lock::ReadGuard;
 use crate::map::command::{Batch, Command, Outputs, Receiver};
 use crate::map::in_flight::MapState;
 use crate::map::launch::Notes;
@@ -15,7 +16,6 @@ use crate::map::{Core, Pair};
 use crate::primitives::Order;
 use crate::scratch::{ScratchPool, Workspace};
 use crate::stream::LaunchOn;
-use crate::sync::RwLockReadGuard;
 
 impl StreamReceiver for Core {
     fn receiver(&self) -> Receiver {
@@ -42,6 +42,10 @@ impl StreamReceiver for Core {
         self.len()
     }
 
+    fn expect_no_callback(&self) -> Result<()> {
+        self.expect_no_callback()
+    }
+
     fn memory(&self) -> Result<Box<dyn MapMemory + '_>> {
         Ok(Box::new(TableMemory::of(self)?))
     }
@@ -63,7 +67,7 @@ impl StreamReceiver for Core {
 /// The table of a map.
 pub(crate) struct TableMemory<'m> {
     map: &'m Core,
-    table: RwLockReadGuard<'m, Table>,
+    table: ReadGuard<'m, Table>,
 }
 
 impl<'m> TableMemory<'m> {

@@ -100,6 +100,9 @@ impl<'m> Queue<'m> {
 
     /// Queues an operation; what it is done with has been checked. The streams of device arrays wait for it.
     fn submit(&self, batch: Batch<'_>, mut outputs: Arrays<'_>) -> Result<Call> {
+        if batch.kind.changes() {
+            self.receiver.expect_no_callback()?;
+        }
         for output in views(&mut outputs) {
             self.stream.wait_stream(output.stream())?;
         }

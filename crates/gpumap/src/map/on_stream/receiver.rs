@@ -35,6 +35,12 @@ pub(crate) trait StreamReceiver: Sync {
     /// How many pairs it holds.
     fn len(&self) -> usize;
 
+    /// To be asked first by calls that change it.
+    ///
+    /// # Errors
+    /// [`Error::Nested`](crate::Error::Nested).
+    fn expect_no_callback(&self) -> Result<()>;
+
     /// Its memory, shared with other calls.
     ///
     /// # Errors

@@ -1,10 +1,10 @@
 //! How a batch that is staged is stored: beside others if it fits for sure, else alone, growing as need be.
 
 use gpumap_kernels::verbs::store::Select;
-use parking_lot::RwLockReadGuard;
 
 use super::alone::Progress;
 use crate::error::{Error, Result};
+use crate::lock::ReadGuard;
 use crate::map::bulk::Binned;
 use crate::map::command::{Command, Kind};
 use crate::map::table::Table;
@@ -181,7 +181,7 @@ impl Core {
     /// Stores what fits for sure, beside other calls.
     pub(in crate::map) fn store_part(
         &self,
-        table: RwLockReadGuard<'_, Table>,
+        table: ReadGuard<'_, Table>,
         reservation: Reservation<'_>,
         scratch: &mut Workspace,
         part: Command,

@@ -10,14 +10,13 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::Result;
 use crate::floats::FloatWords;
-use crate::lock::Lock;
+use crate::lock::{Lock, ReadGuard};
 use crate::output::Sink;
 use crate::poison;
 use crate::primitives::unique::{self, Places};
 use crate::rows::{self, KeyForm, Keys, Told};
 use crate::scratch::{ScratchPool, ScratchRole, Workspace};
 use crate::stream::Stream;
-use crate::sync::RwLockReadGuard;
 
 /// Where the keys of groups and their columns are written.
 pub(super) type Targets = (*mut u8, Vec<*mut u8>);
@@ -113,7 +112,7 @@ impl Core {
         let n = keys.len();
         self.plan.expect_len(n, columns)?;
         self.rows.scratch.of_batch(|scratch| {
-            let mut words = self.words.write();
+            let mut words = self.words.write()?;
             poison::expect_sound(&self.poisoned)?;
             if n == 0 {
                 return Ok(0);
@@ -202,7 +201,7 @@ impl Core {
 
     /// Removes all groups.
     pub fn clear(&self) -> Result<()> {
-        let _words = self.words.write();
+        let _words = self.words.write()?;
         self.rows.clear()?;
         self.poisoned.store(false, Ordering::Release);
         Ok(())
@@ -213,7 +212,7 @@ impl Core {
 #[derive(Debug)]
 pub(super) struct Held<'a> {
     core: &'a Core,
-    words: RwLockReadGuard<'a, Buffer<u64>>,
+    words: ReadGuard<'a, Buffer<u64>>,
 }
 
 impl Held<'_> {

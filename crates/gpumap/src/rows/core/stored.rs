@@ -8,21 +8,21 @@ use super::super::table::Table;
 use super::Core;
 use crate::error::Result;
 use crate::file::FileError;
+use crate::lock::{Callback, ReadGuard, WriteGuard};
 use crate::memory::{host_collect, host_is_full, retain_at};
 use crate::scratch::{Scratch, ScratchRole};
-use crate::sync::{RwLockReadGuard, RwLockWriteGuard};
 
 impl Core {
     /// Keeps the rows as they are, while they are read.
     pub(crate) fn hold(&self) -> Result<Held<'_>> {
         let scratch = self.scratch.take()?;
-        let table = self.table.read();
-        self.expect_sound()?;
+        let table = self.shared_in_turn()?;
         Ok(Held {
             len: self.len(),
             rows: self.rows(),
             removed: table.removed_words()?,
             scratch,
+            _callback: table.callback(),
             table,
         })
     }
@@ -43,7 +43,9 @@ pub(crate) struct Held<'c> {
     pub rows: usize,
     removed: Vec<u32>,
     scratch: Scratch<'c>,
-    table: RwLockReadGuard<'c, Table>,
+    /// What is done with them may be code of the caller. Dropped before the lock.
+    _callback: Callback<'c>,
+    table: ReadGuard<'c, Table>,
 }
 
 impl Held<'_> {
@@ -87,7 +89,7 @@ impl Held<'_> {
 #[derive(Debug)]
 pub(in crate::rows) struct Loading<'c> {
     core: &'c Core,
-    table: RwLockWriteGuard<'c, Table>,
+    table: WriteGuard<'c, Table>,
     /// Keys that are not on the device yet, from this row on; rows between them are zero.
     piece: Vec<u8>,
     first: usize,

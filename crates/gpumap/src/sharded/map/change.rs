@@ -151,6 +151,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Errors
     /// As for [`Shard::retain_keys`].
     pub fn retain_keys(&self, keys: &[K]) -> Result<usize> {
+        let _alone = self.seats.alone()?;
         self.seats.split(keys, |rank, seat, keys| {
             seat.with(|shard| shard.retain_keys(rank, keys))
         })

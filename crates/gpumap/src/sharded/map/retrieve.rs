@@ -19,7 +19,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Errors
     /// As for [`Map::retrieve_all`](Map::retrieve_all); [`Error::Group`].
     pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
-        let _alone = self.seats.alone()?;
+        let _shared = self.seats.shared()?;
         self.all()
     }
 
@@ -30,14 +30,14 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// [`Error::OutputTooSmall`] if the pairs do not fit, before anything is written; as for
     /// [`retrieve_all`](Self::retrieve_all).
     pub fn retrieve_all_into(&self, keys: &mut [K], values: &mut [V]) -> Result<usize> {
-        let _alone = self.seats.alone()?;
+        let _shared = self.seats.shared()?;
         self.seats
             .dump_into(&self.lens(), (keys, values), |_, seat, keys, values| {
                 seat.map().retrieve_all_into(keys, values)
             })
     }
 
-    /// Every pair, in new vectors. No other call is in flight.
+    /// Every pair, in new vectors. No call that changes the map is in flight.
     pub(super) fn all(&self) -> Result<(Vec<K>, Vec<V>)> {
         self.seats.dump(&self.lens(), |_, seat, keys, values| {
             seat.map().retrieve_all_into(keys, values)

@@ -3,11 +3,11 @@
 //! The rank itself cannot always do that: while its exchange is under way, it may be in a call of the driver that
 //! waits for the whole device, and so for the peer that is lost.
 
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use parking_lot::{Condvar, Mutex};
+use gpumap_simt::executor::forks;
 
 /// What is to be over by when.
 #[derive(Default)]
@@ -20,6 +20,13 @@ struct Watched {
 pub(super) struct Watch {
     state: Arc<(Mutex<Watched>, Condvar)>,
     thread: Option<JoinHandle<()>>,
+    /// The process that has the thread.
+    forks: u32,
+}
+
+/// No thread panics while it has it.
+fn lock(state: &Mutex<Watched>) -> MutexGuard<'_, Watched> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Watch {
@@ -30,23 +37,30 @@ impl Watch {
         let named = thread::Builder::new().name("gpumap-watch".to_owned());
         let thread = named.spawn(move || {
             let (state, changed) = &*shared;
-            let mut watched = state.lock();
+            let mut watched = lock(state);
             while !watched.gone {
-                match watched.deadline {
-                    None => changed.wait(&mut watched),
+                watched = match watched.deadline {
+                    None => changed
+                        .wait(watched)
+                        .unwrap_or_else(PoisonError::into_inner),
                     Some(deadline) if Instant::now() >= deadline => {
                         watched.deadline = None;
-                        parking_lot::MutexGuard::unlocked(&mut watched, &mut late);
+                        drop(watched);
+                        late();
+                        lock(state)
                     }
                     Some(deadline) => {
-                        changed.wait_until(&mut watched, deadline);
+                        let left = deadline.saturating_duration_since(Instant::now());
+                        let waited = changed.wait_timeout(watched, left);
+                        waited.unwrap_or_else(PoisonError::into_inner).0
                     }
-                }
+                };
             }
         })?;
         Ok(Self {
             state,
             thread: Some(thread),
+            forks: forks(),
         })
     }
 
@@ -57,13 +71,18 @@ impl Watch {
 
     fn change(&self, change: impl FnOnce(&mut Watched)) {
         let (state, changed) = &*self.state;
-        change(&mut state.lock());
+        change(&mut lock(state));
         changed.notify_all();
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
+        if self.forks != forks() {
+            // The thread is not here, and its handle must not be let go either.
+            std::mem::forget(self.thread.take());
+            return;
+        }
         self.change(|watched| watched.gone = true);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

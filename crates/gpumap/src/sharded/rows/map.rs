@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 
 use super::super::host_chunks::{HostChunks, chunk};
-use super::super::seats::Seats;
+use super::super::seats::{Seat, Seats};
 use super::super::{Rank, Ranks};
 use super::{RowShard, ShardRow, present};
 #[cfg(doc)]
@@ -75,6 +75,16 @@ use crate::sharded::GroupError;
 #[derive(Debug)]
 pub struct ShardedRowMap<K: Pod> {
     pub(super) seats: Seats<RowShard<K>>,
+}
+
+impl<K: Pod + Send + Sync> Seat for RowShard<K> {
+    fn expect_no_callback(&self) -> Result<()> {
+        self.local().core().expect_no_callback()
+    }
+
+    fn expect_others(&self) -> Result<()> {
+        self.local().core().expect_others()
+    }
 }
 
 /// # Create
@@ -204,6 +214,7 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
     /// [`Error::OutputTooSmall`] if there are fewer places than keys; else as for [`insert`](Self::insert).
     pub fn insert_into(&self, keys: &[K], places: &mut [ShardRow]) -> Result<usize> {
         expect_room(keys.len(), places.len())?;
+        let _alone = self.seats.alone()?;
         self.split(keys, places, |rank, shard, keys, places| {
             shard.insert_into(rank, keys, places)
         })
@@ -233,6 +244,7 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
         new: &mut [u8],
     ) -> Result<usize> {
         expect_room(keys.len(), places.len().min(new.len()))?;
+        let _alone = self.seats.alone()?;
         let new = self.chunks(keys.len(), new);
         self.split(keys, places, |rank, shard, keys, places| {
             let new = new.take(rank.index());
@@ -262,6 +274,7 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
         let get = |rank: &mut Rank, shard: &RowShard<K>, keys: &[K], places: &mut [ShardRow]| {
             shard.get_into(rank, keys, places).map(|()| 0)
         };
+        let _shared = self.seats.shared()?;
         self.split(keys, places, get).map(drop)
     }
 }
@@ -274,6 +287,7 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
     /// # Errors
     /// As for [`RowShard::remove`].
     pub fn remove(&self, keys: &[K]) -> Result<usize> {
+        let _alone = self.seats.alone()?;
         self.split(keys, &mut [], |rank, shard, keys, _| {
             shard.remove(rank, keys)
         })
@@ -337,7 +351,7 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
     /// # Errors
     /// As for [`RowMap::keys_with_rows`], of any rank; [`Error::Group`].
     pub fn keys_with_places(&self) -> Result<(Vec<K>, Vec<ShardRow>)> {
-        let of_ranks = self.run(|_, shard| shard.local().keys_with_rows())?;
+        let of_ranks = self.seats.look(|_, shard| shard.local().keys_with_rows())?;
         let len = of_ranks.iter().map(|(keys, _)| keys.len()).sum();
         let (mut keys, mut places) = (host_vec(len)?, host_vec(len)?);
         for (rank, (of_rank, rows)) in (0..).zip(of_ranks) {
@@ -381,8 +395,8 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
 }
 
 impl<K: Pod + Send + Sync> ShardedRowMap<K> {
-    /// Has each rank do its part of a batch: it takes a chunk of the keys, and of their places if there are any. Returns the count
-    /// of all ranks, which each of them returns.
+    /// Has each rank do its part of a batch: it takes a chunk of the keys, and of their places if there are any. For callers that hold
+    /// the calls. Returns the count of all ranks, which each of them returns.
     fn split(
         &self,
         keys: &[K],

@@ -26,9 +26,9 @@ use crate::rows::{RowMapBuilder, expect_part, row_kinds};
 
 /// # Dump in chunks
 impl<K: Pod + Send + Sync> ShardedRowMap<K> {
-    /// Hands all keys with their places to `take`, in the order of these and in chunks of at most `keys`, until that fails. Verbs over
-    /// the group wait meanwhile: so it has the keys of one moment, and in `take` they are
-    /// [`GroupError::Nested`](crate::sharded::GroupError::Nested). Takes memory of the host for one chunk.
+    /// Hands all keys with their places to `take`, in the order of these and in chunks of at most `keys`, until that fails. Calls that
+    /// change the map wait meanwhile, so it has the keys of one moment, and are [`Error::Nested`] in `take`, which may look keys
+    /// up. It must not wait for a call of another thread that changes the map. Takes memory of the host for one chunk.
     ///
     /// ```
     /// use gpumap::ShardedRowMap;
@@ -53,15 +53,15 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
         keys: usize,
         mut take: impl FnMut(&Chunk<K, ShardRow>) -> Result<()>,
     ) -> Result<()> {
-        self.ranks().alone(|| {
-            (0..).zip(self.seats.iter()).try_for_each(|(rank, shard)| {
-                let mut held = shard.local().core().hold()?;
-                held.give(keys, &mut |keys, rows| {
-                    let places = rows.into_iter().map(|row| ShardRow::new(rank, row));
-                    take(&Chunk::of((keys, host_collect(places)?)))
-                })
+        let shared = self.seats.shared_in_turn()?;
+        let _callback = shared.callback();
+        (0..).zip(self.seats.iter()).try_for_each(|(rank, shard)| {
+            let mut held = shard.local().core().hold()?;
+            held.give(keys, &mut |keys, rows| {
+                let places = rows.into_iter().map(|row| ShardRow::new(rank, row));
+                take(&Chunk::of((keys, host_collect(places)?)))
             })
-        })?
+        })
     }
 }
 
@@ -71,7 +71,7 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
     /// devices; the guide describes the format.
     ///
     /// The file is written under another name in the same folder, and takes the place of an earlier one when it is complete
-    /// and on the disk. It has the keys of one moment: verbs over the group wait meanwhile.
+    /// and on the disk. It has the keys of one moment: meanwhile lookups run, and whatever changes the map waits.
     ///
     /// ```
     /// use gpumap::ShardedRowMap;
@@ -103,13 +103,13 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
     /// # Errors
     /// As for [`save`](Self::save).
     pub fn save_to(&self, mut writer: impl Write) -> Result<u64> {
-        self.ranks().alone(|| {
-            let saved = random_seed();
-            let shards = self.seats.iter().enumerate();
-            shards
-                .map(|(rank, shard)| shard.write(rank, saved, &mut writer))
-                .sum()
-        })?
+        let shared = self.seats.shared_in_turn()?;
+        let _callback = shared.callback();
+        let saved = random_seed();
+        let shards = self.seats.iter().enumerate();
+        shards
+            .map(|(rank, shard)| shard.write(rank, saved, &mut writer))
+            .sum()
     }
 
     /// Makes a map of a file that [`save`](Self::save) wrote, over a group of as many ranks. Each key has its place, and rows of

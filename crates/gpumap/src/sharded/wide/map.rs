@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 
 use super::super::exchange::of_all;
-use super::super::seats::Seats;
+use super::super::seats::{Seat, Seats};
 use super::super::{Rank, Ranks};
 use super::WideShard;
 #[cfg(doc)]
@@ -65,6 +65,16 @@ use crate::wide::{WideMap, WideMapBuilder};
 #[derive(Debug)]
 pub struct ShardedWideMap<K: Pod, V: Value> {
     seats: Seats<WideShard<K, V>>,
+}
+
+impl<K: Pod + Send + Sync, V: Value> Seat for WideShard<K, V> {
+    fn expect_no_callback(&self) -> Result<()> {
+        self.local().core().expect_no_callback()
+    }
+
+    fn expect_others(&self) -> Result<()> {
+        self.local().core().expect_others()
+    }
 }
 
 /// # Create
@@ -160,8 +170,8 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     ///
-    /// While a closure keeps it from changing ([`WideMap::for_each_chunk`]), call none of another rank, nor the map over the group: a
-    /// call that changes pairs holds all of them until the ranks agree.
+    /// While a closure keeps it from changing ([`WideMap::for_each_chunk`]), changes of the map over the group by the same thread are
+    /// [`Error::Nested`]; call none of another rank: a call of another thread that changes pairs holds all of them until the ranks agree.
     ///
     /// # Errors
     /// [`GroupError::NoSuchRank`].
@@ -342,7 +352,7 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
     }
 
     /// Keeps the pairs for which `keep` says so, and removes all others: as [`WideMap::retain`]. Returns how many were removed. The pairs
-    /// of each rank are streamed to a thread of the host, which calls `keep`: it must not use the map.
+    /// of each rank are streamed to a thread of the host, which calls `keep`: there all calls over the group are [`GroupError::Nested`].
     ///
     /// ```
     /// use gpumap::ShardedWideMap;
@@ -378,6 +388,7 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
     /// # Errors
     /// As for [`remove`](Self::remove).
     pub fn retain_keys(&self, keys: &[K]) -> Result<usize> {
+        let _alone = self.seats.alone()?;
         self.seats
             .split(keys, |rank, shard, keys| shard.retain_keys(rank, keys))
     }
@@ -435,7 +446,7 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
     /// # Errors
     /// As for [`WideMap::retrieve_all`], of any rank; [`Error::Group`].
     pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
-        let _alone = self.seats.alone()?;
+        let _shared = self.seats.shared()?;
         self.seats.dump(&self.lens(), |_, shard, keys, values| {
             shard.local().retrieve_all_into(keys, values)
         })
@@ -458,16 +469,16 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
     /// # Errors
     /// [`Error::OutputTooSmall`] if the pairs do not fit, before anything is written; else as for [`retrieve_all`](Self::retrieve_all).
     pub fn retrieve_all_into(&self, keys: &mut [K], values: &mut [V]) -> Result<usize> {
-        let _alone = self.seats.alone()?;
+        let _shared = self.seats.shared()?;
         self.seats
             .dump_into(&self.lens(), (keys, values), |_, shard, keys, values| {
                 shard.local().retrieve_all_into(keys, values)
             })
     }
 
-    /// Hands all pairs to `take` in chunks of at most `pairs`, in the order of [`retrieve_all`](Self::retrieve_all), until that fails. All
-    /// other calls wait meanwhile, so the map has the pairs of one moment: `take` must not call it, nor
-    /// anything that waits for a call of it.
+    /// Hands all pairs to `take` in chunks of at most `pairs`, in the order of [`retrieve_all`](Self::retrieve_all), until that fails. Calls
+    /// that change the map wait meanwhile, so it has the pairs of one moment, and are [`Error::Nested`] in `take`, which may look
+    /// keys up. It must not wait for a call of another thread that changes the map.
     ///
     /// ```
     /// use gpumap::ShardedWideMap;
@@ -486,7 +497,7 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`WideMap::for_each_chunk`], of any rank; [`GroupError::Nested`] in work of the group.
+    /// As for [`WideMap::for_each_chunk`], of any rank; [`GroupError::Nested`] in work of the group; those of `take`.
     pub fn for_each_chunk(
         &self,
         pairs: usize,
@@ -501,8 +512,8 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
         pairs: usize,
         give: &mut dyn FnMut(&Chunk<K, V>) -> Result<()>,
     ) -> Result<()> {
-        // Calls that wait for the lock of one rank would make the other ranks wait for them.
-        let _alone = self.seats.alone()?;
+        let shared = self.seats.shared_in_turn()?;
+        let _callback = shared.callback();
         let mut maps = self.seats.iter().map(WideShard::local);
         maps.try_for_each(|map| map.core().give_chunks(pairs, give))
     }

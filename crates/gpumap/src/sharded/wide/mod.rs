@@ -5,12 +5,14 @@ mod part;
 mod persist;
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytemuck::Pod;
 
 pub use map::ShardedWideMap;
 
 use super::Rank;
+use super::error::GroupError;
 use super::exchange::total;
 use super::keyed::{Keyed, Ready};
 use super::step::{Call, Step};
@@ -401,8 +403,15 @@ impl<K: Pod, V: Value> WideShard<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`WideMap::retain`], of any rank, and [`Error::Group`]. See also [refusals](Self#refusals).
-    pub fn retain(&self, rank: &mut Rank, keep: impl FnMut(K, &V) -> bool) -> Result<usize> {
+    /// As for [`WideMap::retain`], of any rank, and [`Error::Group`]: [`GroupError::Predicate`] if `keep` panics. See also
+    /// [refusals](Self#refusals).
+    pub fn retain(&self, rank: &mut Rank, mut keep: impl FnMut(K, &V) -> bool) -> Result<usize> {
+        let index = rank.index();
+        // The other ranks wait for what this one says.
+        let keep = |key, value: &V| {
+            let kept = catch_unwind(AssertUnwindSafe(|| keep(key, value)));
+            kept.map_err(|_| GroupError::Predicate { rank: index }.into())
+        };
         let retain = |ready: Ready<'_>| self.map.core().retain(keep, ready);
         let removed = self.keyed.change_own(rank, Call::Retain, retain)?;
         total(rank, removed)

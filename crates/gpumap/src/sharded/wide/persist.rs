@@ -19,7 +19,7 @@ use crate::wide::WideMap;
 /// # Save and load
 impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
     /// Saves the pairs of all ranks to one file, and returns how many; see [`WideMap::save`]. A [`WideMap`] and a group of any size load
-    /// it. All other calls wait meanwhile.
+    /// it. Calls that change the map wait meanwhile.
     ///
     /// ```
     /// use gpumap::sharded::{Ranks, devices};

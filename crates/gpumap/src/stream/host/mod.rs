@@ -42,7 +42,7 @@ impl Immediate {
         let mut outcome = Ok(());
         for point in before.drain(..) {
             let others = self.others.as_ref();
-            outcome = outcome.and(others.map_or(Ok(()), |others| others.pass(point)));
+            outcome = outcome.and(others.map_or(Ok(()), |others| others.pass(&point)));
         }
         outcome.map(|()| before)
     }
@@ -51,7 +51,7 @@ impl Immediate {
         let before = self.before.lock();
         let is_behind = |point: &Point| {
             let others = self.others.as_ref();
-            others.is_none_or(|others| others.is_behind(*point))
+            others.is_none_or(|others| others.is_behind(point))
         };
         before.iter().all(is_behind)
     }

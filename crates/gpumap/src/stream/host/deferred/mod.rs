@@ -32,14 +32,13 @@ mod worker;
 use std::cell::Cell;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 
-use gpumap_simt::executor::Executor;
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use gpumap_simt::executor::{Executor, PerProcess};
 
 use super::{Address, HostBytes, host_bytes};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::memory::HostBlock;
 use crate::stream::callback::Callback;
 use quarantine::FRESH;
@@ -50,15 +49,57 @@ use state::{Drawn, Line, Needed, State, Step, Work};
 const MOST_STEPS: usize = 1024;
 
 struct Shared {
-    state: Mutex<State>,
-    ended: Condvar,
+    queues: PerProcess<Queues>,
     /// What runs kernels; the checked one of the process if none.
     executor: Option<Arc<Executor>>,
     /// What the order is drawn from; none if streams have threads.
     seed: Option<u64>,
 }
 
+/// What the streams of one process hold. Their threads sleep in locks of the system, of which nothing is left in a forked process.
+struct Queues {
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+impl Queues {
+    fn new(state: State) -> Self {
+        Self {
+            state: Mutex::new(state),
+            ended: Condvar::new(),
+        }
+    }
+
+    /// Those of a forked process.
+    fn forked(before: &Self) -> Self {
+        Self::new(match before.state.try_lock() {
+            Ok(before) => State::forked(Some(&before)),
+            Err(TryLockError::Poisoned(before)) => State::forked(Some(&before.into_inner())),
+            // A thread that is not here was at it.
+            Err(TryLockError::WouldBlock) => State::forked(None),
+        })
+    }
+}
+
+/// Waits for a change.
+fn wait<'s>(change: &Condvar, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+    change.wait(state).unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Shared {
+    fn queues(&self) -> &Queues {
+        self.queues.get(|before| match before {
+            Some(before) => Queues::forked(before),
+            None => Queues::new(State::new(None)),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        let state = self.queues().state.lock();
+        // A rule that was broken may be reported while it is locked.
+        state.unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn executor(&self) -> &Executor {
         let executor = self.executor.as_deref();
         executor.unwrap_or_else(|| Executor::global())
@@ -95,10 +136,11 @@ impl Scheduler {
     }
 
     fn of(executor: Option<Arc<Executor>>, seed: Option<u64>, drawn: Option<Drawn>) -> Self {
+        let queues = PerProcess::new();
+        queues.get(|_| Queues::new(State::new(drawn)));
         Self {
             shared: Arc::new(Shared {
-                state: Mutex::new(State::new(drawn)),
-                ended: Condvar::new(),
+                queues,
                 executor,
                 seed,
             }),
@@ -118,12 +160,12 @@ impl Scheduler {
     pub(super) fn queue(&self) -> Queue {
         Queue {
             scheduler: self.clone(),
-            line: self.shared.state.lock().open(),
+            line: self.shared.state().open(),
         }
     }
 
     /// Waits until a point has been reached.
-    pub fn wait(&self, point: Point) -> Result<()> {
+    pub fn wait(&self, point: &Point) -> Result<()> {
         let mut state = self.reach(point);
         let outcome = state.outcome(point);
         tell(state);
@@ -132,21 +174,20 @@ impl Scheduler {
 
     /// Waits until a point has been reached, for something that is queued nowhere: a fault before it is an error, and
     /// remains to be reported by waits.
-    pub fn pass(&self, point: Point) -> Result<()> {
+    pub fn pass(&self, point: &Point) -> Result<()> {
         let state = self.reach(point);
-        let line = state.lines.get(&point.line);
-        let fault = line.and_then(|line| line.failure(point.step)).cloned();
+        let fault = state.failure(point);
         tell(state);
-        fault.map_or(Ok(()), |fault| Err(Error::from(fault)))
+        fault.map_or(Ok(()), Err)
     }
 
     /// Whether a point has been reached, well or not.
-    pub fn is_behind(&self, point: Point) -> bool {
-        self.shared.state.lock().has_reached(point)
+    pub fn is_behind(&self, point: &Point) -> bool {
+        self.shared.state().has_reached(point)
     }
 
-    fn reach(&self, point: Point) -> MutexGuard<'_, State> {
-        let mut state = self.shared.state.lock();
+    fn reach(&self, point: &Point) -> MutexGuard<'_, State> {
+        let mut state = self.shared.state();
         let eager = [0, 1, 3][state.below(3) as usize];
         loop {
             let needed = match state.needed(point) {
@@ -156,15 +197,15 @@ impl Scheduler {
             };
             match state.draw(eager).or(needed) {
                 Some(line) => state = self.step(state, line),
-                None => self.shared.ended.wait(&mut state),
+                None => state = wait(&self.shared.queues().ended, state),
             }
         }
         state
     }
 
     /// Whether a point has been reached; after some more steps, so that repeated queries end.
-    pub fn has_reached(&self, point: Point) -> Result<bool> {
-        let mut state = self.shared.state.lock();
+    pub fn has_reached(&self, point: &Point) -> Result<bool> {
+        let mut state = self.shared.state();
         for _ in 0..state.below(3) {
             let needed = match state.needed(point) {
                 Needed::Step(line) if state.below(2) == 0 => Some(line),
@@ -185,20 +226,16 @@ impl Scheduler {
     /// Waits for everything on all queues, and returns a fault that no wait has returned.
     pub fn wait_for_all(&self) -> Result<()> {
         let points: Vec<_> = {
-            let state = self.shared.state.lock();
+            let state = self.shared.state();
             let lines = state.lines.iter();
-            let end = |(&line, of): (&u64, &Line)| Point {
-                line,
-                step: of.queued(),
-            };
+            let end = |(&line, of): (&u64, &Line)| of.point(line, of.queued());
             lines.map(end).collect()
         };
-        for point in points {
+        for point in &points {
             drop(self.reach(point));
         }
-        let mut state = self.shared.state.lock();
-        let mut news = state.lines.values_mut().filter(|line| line.has_news());
-        let outcome = news.try_for_each(|line| line.tell(line.queued()));
+        let mut state = self.shared.state();
+        let outcome = state.tell_all();
         tell(state);
         outcome
     }
@@ -206,7 +243,7 @@ impl Scheduler {
     /// Notes memory of the host that the device reaches by itself, where an order is drawn.
     pub fn lock(&self, block: &HostBlock) {
         let bytes = host_bytes(block.ptr, block.bytes());
-        if let Some(drawn) = &mut self.shared.state.lock().drawn {
+        if let Some(drawn) = &mut self.shared.state().drawn {
             drawn.locked.push(bytes);
         }
     }
@@ -214,7 +251,7 @@ impl Scheduler {
     /// Frees such memory, now.
     pub fn free_locked(&self, block: HostBlock) {
         let bytes = host_bytes(block.ptr, block.bytes());
-        let mut state = self.shared.state.lock();
+        let mut state = self.shared.state();
         let overlaps = |step: &Step| match step {
             Step::Work {
                 host: Some(host), ..
@@ -239,7 +276,7 @@ impl Scheduler {
 
     /// Whether an address is of such memory.
     pub fn has_locked(&self, address: *const u8) -> bool {
-        let state = self.shared.state.lock();
+        let state = self.shared.state();
         let mut locked = state.drawn.iter().flat_map(|drawn| &drawn.locked);
         locked.any(|locked| locked.contains(&address.addr()))
     }
@@ -261,9 +298,9 @@ impl Scheduler {
                     drop(state);
                     let run = || work(self.shared.executor());
                     let outcome = catch_unwind(AssertUnwindSafe(run));
-                    state = self.shared.state.lock();
+                    state = self.shared.state();
                     match (outcome, state.lines.get_mut(&at)) {
-                        (Ok(Err(fault)), Some(line)) => line.fail(number, fault),
+                        (Ok(Err(fault)), Some(line)) => line.fail(number, fault.into()),
                         (Ok(_), _) => {}
                         // A kernel that panics has faulted, so this is a bug of the library: those that wait must not hang.
                         (Err(panic), _) => {
@@ -275,8 +312,7 @@ impl Scheduler {
             }
             Step::Free(block) => state.free(block),
             Step::Wait(before) => {
-                let told = state.lines.get(&before.line);
-                let fault = told.and_then(|line| line.failure(before.step)).cloned();
+                let fault = state.failure(&before);
                 if let (Some(fault), Some(line)) = (fault, state.lines.get_mut(&at)) {
                     line.fail(number, fault);
                 }
@@ -290,7 +326,7 @@ impl Scheduler {
                     // A panic ends the callback, as it would on a thread of the driver's.
                     let _ = catch_unwind(AssertUnwindSafe(f));
                     IN_CALLBACK.set(before);
-                    let state = scheduler.shared.state.lock();
+                    let state = scheduler.shared.state();
                     drop(scheduler.end(state, at));
                 };
                 match is_drawn {
@@ -298,7 +334,7 @@ impl Scheduler {
                     true => drop(thread::spawn(call)),
                     false => call(),
                 }
-                return self.shared.state.lock();
+                return self.shared.state();
             }
         }
         self.end(state, at)
@@ -312,7 +348,7 @@ impl Scheduler {
         }
         state.tidy(at);
         worker::wake(&state);
-        self.shared.ended.notify_all();
+        self.shared.queues().ended.notify_all();
         state
     }
 }
@@ -329,7 +365,7 @@ impl Queue {
             return;
         }
         let (scheduler, point) = (self.scheduler.clone(), self.point());
-        thread::spawn(move || drop(scheduler.reach(point)));
+        thread::spawn(move || drop(scheduler.reach(&point)));
     }
 
     /// Until the queue comes here, memory is not valid where the order is drawn: whatever is written to it before is lost.
@@ -362,32 +398,30 @@ impl Queue {
 
     /// Whether everything has run, and nothing is drawn.
     fn is_empty(&self) -> bool {
-        let state = self.scheduler.shared.state.lock();
+        let state = self.scheduler.shared.state();
         let line = state.lines.get(&self.line);
         let has_run = |line: &Line| line.steps.is_empty() && !line.is_running;
         state.drawn.is_none() && line.is_some_and(has_run)
     }
 
     pub fn point(&self) -> Point {
-        let state = self.scheduler.shared.state.lock();
-        let step = state.lines.get(&self.line).map_or(0, Line::queued);
-        Point {
-            line: self.line,
-            step,
-        }
+        let state = self.scheduler.shared.state();
+        let line = state.lines.get(&self.line);
+        let end = |line: &Line| line.point(self.line, line.queued());
+        line.map_or_else(|| Point::lost(self.line), end)
     }
 
     pub fn wait(&self) -> Result<()> {
-        self.scheduler.wait(self.point())
+        self.scheduler.wait(&self.point())
     }
 
     pub fn has_ended(&self) -> Result<bool> {
-        self.scheduler.has_reached(self.point())
+        self.scheduler.has_reached(&self.point())
     }
 
     /// Queues a step. Where an order is drawn, it takes some of any queue with one chance in four.
     fn push(&self, step: Step) {
-        let mut state = self.scheduler.shared.state.lock();
+        let mut state = self.scheduler.shared.state();
         if state.drawn.is_none() {
             drop(state);
             return self.scheduler.hand_over(self.line, step);
@@ -408,7 +442,7 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        let mut state = self.scheduler.shared.state.lock();
+        let mut state = self.scheduler.shared.state();
         if let Some(line) = state.lines.get_mut(&self.line) {
             line.is_open = false;
             line.wake.notify_one();
@@ -422,7 +456,11 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let executor = self.executor.take();
         let executor = executor.as_deref().unwrap_or_else(|| Executor::global());
-        let state = self.state.get_mut();
+        let Some(queues) = self.queues.get_mut() else {
+            return;
+        };
+        let state = queues.state.get_mut();
+        let state = state.unwrap_or_else(PoisonError::into_inner);
         while let Some(at) = state.any() {
             let Some(line) = state.lines.get_mut(&at) else {
                 break;
@@ -433,7 +471,7 @@ impl Drop for Shared {
                 Some(Step::Work { work, .. }) if !is_void => {
                     if let Err(fault) = work(executor) {
                         let first = line.ended;
-                        line.fail(first, fault);
+                        line.fail(first, fault.into());
                     }
                 }
                 Some(Step::Free(block)) => state.free(block),

@@ -1,11 +1,9 @@
 //! What the device knows of its queues, and which step comes next.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar};
 
-use gpumap_simt::executor::{Executor, Fault};
-
-use parking_lot::Condvar;
+use gpumap_simt::executor::{Executor, Fault, forks};
 
 use super::quarantine::Quarantine;
 use crate::error::{Error, Result};
@@ -25,10 +23,23 @@ pub(super) enum Step {
 }
 
 /// A point in the order of a queue: after its first `step` steps.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Point {
     pub(super) line: u64,
     pub(super) step: u64,
+    /// While there are such points, what became of the queue may be asked.
+    _asker: Arc<()>,
+}
+
+impl Point {
+    /// Of a queue of which nothing is known.
+    pub fn lost(line: u64) -> Self {
+        Self {
+            line,
+            step: 0,
+            _asker: Arc::default(),
+        }
+    }
 }
 
 /// What the device knows of a queue.
@@ -46,23 +57,74 @@ pub(super) struct Line {
     /// How often it is drawn, compared with others.
     weight: u64,
     failures: Vec<Failure>,
+    /// What its points share with it.
+    askers: Arc<()>,
 }
 
+/// What [`Error::Forked`] says of steps.
+const WORK: &str = "work that was queued on a stream";
+
 /// Steps that do nothing because of a fault, and that waits report.
+#[derive(Clone)]
 struct Failure {
     first: u64,
     /// Known once a wait has reported it.
     last: Option<u64>,
-    fault: Fault,
+    fault: Error,
 }
 
 impl Line {
+    fn new(weight: u64) -> Self {
+        Self {
+            steps: VecDeque::new(),
+            ended: 0,
+            is_running: false,
+            is_open: true,
+            has_worker: false,
+            wake: Arc::default(),
+            weight,
+            failures: Vec::new(),
+            askers: Arc::default(),
+        }
+    }
+
+    /// What is left of it in a forked process: its threads are not here, and what they were at is not known. So all of what had
+    /// not ended never runs, and waits say so.
+    fn forked(&self) -> Self {
+        let mut line = Self {
+            ended: self.queued(),
+            is_open: self.is_open,
+            failures: self.failures.clone(),
+            askers: Arc::clone(&self.askers),
+            ..Self::new(self.weight)
+        };
+        if self.ended < line.ended {
+            line.fail(self.ended + 1, Error::Forked { lost: WORK });
+        }
+        line
+    }
+
+    /// Whether nothing can come of it any more.
+    fn is_over(&self) -> bool {
+        let is_asked = || !self.failures.is_empty() && Arc::strong_count(&self.askers) > 1;
+        !self.is_open && !self.is_running && self.steps.is_empty() && !is_asked()
+    }
+
+    /// The point after so many of its steps.
+    pub fn point(&self, line: u64, step: u64) -> Point {
+        Point {
+            line,
+            step,
+            _asker: Arc::clone(&self.askers),
+        }
+    }
+
     /// How many steps were ever queued.
     pub fn queued(&self) -> u64 {
         self.ended + u64::from(self.is_running) + self.steps.len() as u64
     }
 
-    pub fn failure(&self, step: u64) -> Option<&Fault> {
+    pub fn failure(&self, step: u64) -> Option<&Error> {
         let failure = self
             .failures
             .iter()
@@ -79,15 +141,17 @@ impl Line {
         for failure in &mut self.failures {
             failure.last.get_or_insert(queued);
         }
-        Err(Error::from(fault))
+        Err(fault)
     }
 
-    /// Whether no wait has returned a failure.
-    pub fn has_news(&self) -> bool {
-        self.failures.iter().any(|failure| failure.last.is_none())
+    /// A failure that no wait has returned.
+    fn news(&self) -> Option<Error> {
+        let mut failures = self.failures.iter();
+        let news = failures.find(|failure| failure.last.is_none());
+        news.map(|failure| failure.fault.clone())
     }
 
-    pub fn fail(&mut self, first: u64, fault: Fault) {
+    pub fn fail(&mut self, first: u64, fault: Error) {
         self.failures.push(Failure {
             first,
             last: None,
@@ -109,6 +173,10 @@ pub(super) struct State {
     pub lines: BTreeMap<u64, Line>,
     /// The number of the next queue.
     next: u64,
+    /// Of queues below this number nothing is known but what is here.
+    unknown: u64,
+    /// The first fault of a queue that is gone, which no wait has returned.
+    untold: Option<Error>,
     /// There where the order is drawn.
     pub drawn: Option<Drawn>,
 }
@@ -166,27 +234,41 @@ impl State {
         Self {
             lines: BTreeMap::new(),
             next: 0,
+            unknown: 0,
+            untold: None,
             drawn,
+        }
+    }
+
+    /// That of a forked process. Without that of the process before, all of its queues are lost.
+    pub fn forked(before: Option<&Self>) -> Self {
+        let first = u64::from(forks()) << 48;
+        let lines = before.map_or_else(BTreeMap::new, |before| {
+            let lines = before.lines.iter();
+            lines.map(|(&at, line)| (at, line.forked())).collect()
+        });
+        Self {
+            lines,
+            next: first,
+            unknown: before.map_or(first, |before| before.unknown),
+            untold: before.and_then(|before| before.untold.clone()),
+            drawn: None,
         }
     }
 
     /// A new queue.
     pub fn open(&mut self) -> u64 {
+        // Some may have been asked for the last time.
+        let over = self.lines.iter().filter(|(_, line)| line.is_over());
+        for at in over.map(|(&at, _)| at).collect::<Vec<_>>() {
+            self.tidy(at);
+        }
         let line = self.next;
         self.next += 1;
         // Some are always late.
         let drawn = self.drawn.as_mut();
         let weight = drawn.map_or(1, |drawn| [1, 8, 64][drawn.below(3) as usize]);
-        let new = Line {
-            steps: VecDeque::new(),
-            ended: 0,
-            is_running: false,
-            is_open: true,
-            has_worker: false,
-            wake: Arc::default(),
-            weight,
-            failures: Vec::new(),
-        };
+        let new = Line::new(weight);
         self.lines.insert(line, new);
         line
     }
@@ -199,13 +281,13 @@ impl State {
         }
     }
 
-    pub fn has_reached(&self, point: Point) -> bool {
+    pub fn has_reached(&self, point: &Point) -> bool {
         // A queue that was dropped has run to its end.
         let line = self.lines.get(&point.line);
         line.is_none_or(|line| line.ended >= point.step)
     }
 
-    pub fn needed(&self, point: Point) -> Needed {
+    pub fn needed(&self, point: &Point) -> Needed {
         if self.has_reached(point) {
             return Needed::Nothing;
         }
@@ -216,7 +298,7 @@ impl State {
                 _ if line.is_running => return Needed::Patience,
                 // The caller may have locks that the call takes.
                 Some(Step::Call(_)) if line.has_worker => return Needed::Patience,
-                Some(&Step::Wait(before)) if !self.has_reached(before) => at = before.line,
+                Some(Step::Wait(before)) if !self.has_reached(before) => at = before.line,
                 Some(_) => return Needed::Step(at),
                 None => break,
             }
@@ -228,7 +310,7 @@ impl State {
     pub fn can_run(&self, line: &Line) -> bool {
         match line.steps.front() {
             _ if line.is_running => false,
-            Some(&Step::Wait(before)) => self.has_reached(before),
+            Some(Step::Wait(before)) => self.has_reached(before),
             step => step.is_some(),
         }
     }
@@ -263,20 +345,38 @@ impl State {
     }
 
     /// The result of a wait for a point that has been reached.
-    pub fn outcome(&mut self, point: Point) -> Result<()> {
+    pub fn outcome(&mut self, point: &Point) -> Result<()> {
         match self.lines.get_mut(&point.line) {
             Some(line) => line.tell(point.step),
+            None => self.failure(point).map_or(Ok(()), Err),
+        }
+    }
+
+    /// A failure that no wait has returned, of any queue. What is queued from now on is sound.
+    pub fn tell_all(&mut self) -> Result<()> {
+        let gone = self.untold.take().map_or(Ok(()), Err);
+        let mut told = self.lines.values_mut().map(|line| match line.news() {
+            Some(_) => line.tell(line.queued()),
             None => Ok(()),
+        });
+        gone.and(told.find(Result::is_err).unwrap_or(Ok(())))
+    }
+
+    /// Why the step before a point did nothing, if it did nothing.
+    pub fn failure(&self, point: &Point) -> Option<Error> {
+        match self.lines.get(&point.line) {
+            Some(line) => line.failure(point.step).cloned(),
+            None if point.line < self.unknown => Some(Error::Forked { lost: WORK }),
+            None => None,
         }
     }
 
     /// Forgets a queue that nothing can come of any more.
     pub fn tidy(&mut self, at: u64) {
-        let is_over = |line: &Line| {
-            !line.is_open && !line.is_running && line.steps.is_empty() && line.failures.is_empty()
-        };
-        if self.lines.get(&at).is_some_and(is_over) {
-            self.lines.remove(&at);
+        if self.lines.get(&at).is_some_and(Line::is_over)
+            && let Some(line) = self.lines.remove(&at)
+        {
+            self.untold = self.untold.take().or_else(|| line.news());
         }
     }
 }

@@ -4,12 +4,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 use super::state::{State, Step};
-use super::{MOST_STEPS, Point, Scheduler};
+use super::{MOST_STEPS, Scheduler};
 
 impl Scheduler {
     /// Queues a step for the thread of a stream, after the caller has waited while there are too many.
     pub(super) fn hand_over(&self, at: u64, step: Step) {
-        let mut state = self.shared.state.lock();
+        let mut state = self.shared.state();
         let mut step = Some(step);
         let has_worker = loop {
             let Some(line) = state.lines.get_mut(&at) else {
@@ -21,20 +21,17 @@ impl Scheduler {
                 line.wake.notify_one();
                 break line.has_worker;
             }
-            let next = Point {
-                line: at,
-                step: line.ended + 1,
-            };
+            let next = line.point(at, line.ended + 1);
             drop(state);
-            state = self.reach(next);
+            state = self.reach(&next);
         };
-        let end = state.lines.get(&at).map_or(0, super::Line::queued);
+        let end = state
+            .lines
+            .get(&at)
+            .map(|line| line.point(at, line.queued()));
         drop(state);
-        if !has_worker {
-            drop(self.reach(Point {
-                line: at,
-                step: end,
-            }));
+        if !has_worker && let Some(end) = end {
+            drop(self.reach(&end));
         }
     }
 
@@ -51,13 +48,13 @@ impl Scheduler {
 
     /// Takes the steps of a stream until it has been dropped and none is left.
     fn work(&self, at: u64) {
-        let mut state = self.shared.state.lock();
+        let mut state = self.shared.state();
         while let Some(line) = state.lines.get(&at) {
             if state.can_run(line) {
                 state = self.step(state, at);
             } else if line.is_open || line.is_running || !line.steps.is_empty() {
                 let wake = line.wake.clone();
-                wake.wait(&mut state);
+                state = super::wait(&wake, state);
             } else {
                 break;
             }
@@ -121,7 +118,7 @@ mod tests {
     }
 
     fn workers(device: &Device) -> Vec<bool> {
-        let state = device.scheduler().unwrap().shared.state.lock();
+        let state = device.scheduler().unwrap().shared.state();
         state.lines.values().map(|line| line.has_worker).collect()
     }
 
@@ -231,6 +228,54 @@ mod tests {
         assert_eq!(buffer.to_vec().unwrap(), [0]);
         buffer.fill_bytes(8).unwrap();
         assert_eq!(buffer.to_vec().unwrap(), [8]);
+    }
+
+    /// It may take locks that a thread has which waits.
+    #[test]
+    fn callbacks_run_on_the_thread_of_the_stream_whoever_waits() {
+        let device = device();
+        let stream = Stream::new(&device).unwrap();
+        let (told, threads) = channel();
+        for round in 0..500 {
+            let told = told.clone();
+            let tell = move || told.send(thread::current().id()).unwrap();
+            stream.call_host(Box::new(tell)).unwrap();
+            match round % 3 {
+                0 => stream.synchronize().unwrap(),
+                1 => device.synchronize().unwrap(),
+                _ => soon(|| stream.is_idle().unwrap()),
+            }
+            assert_ne!(threads.recv().unwrap(), thread::current().id(), "{round}");
+        }
+    }
+
+    #[test]
+    fn a_stream_is_forgotten_though_its_fault_was_not_told() {
+        let device = device();
+        let lines = || device.scheduler().unwrap().shared.state().lines.len();
+        for _ in 0..10 {
+            let stream = Stream::new(&device).unwrap();
+            // SAFETY: a kernel without arguments.
+            unsafe { stream.launch(&FAIL, Grid::new(1, 32), NoArgs {}) }.unwrap();
+            let event = Event::new(&device).unwrap();
+            event.record(&stream).unwrap();
+            drop(stream);
+            soon(|| event.is_done().is_err());
+            // Whatever still asks is told.
+            assert!(matches!(event.synchronize(), Err(Error::Kernel(_))));
+        }
+        // No event of an untold one is left.
+        let stream = Stream::new(&device).unwrap();
+        // SAFETY: a kernel without arguments.
+        unsafe { stream.launch(&FAIL, Grid::new(1, 32), NoArgs {}) }.unwrap();
+        drop(stream);
+        soon(|| {
+            drop(Stream::new(&device).unwrap());
+            lines() == 0
+        });
+        // It is told all the same, once.
+        assert!(matches!(device.synchronize(), Err(Error::Kernel(_))));
+        device.synchronize().unwrap();
     }
 
     #[test]

@@ -1,0 +1,792 @@
+//! Every method of every kind of map that takes `&self`, with arguments; and every call that runs code of the caller while it keeps
+//! the map from changing.
+//!
+//! [`each_method_is_here`] compares the names with the list of public names, so that a new method is not forgotten.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+use gpumap::map_ref::MapRef;
+use gpumap::op::{self, Execute};
+use gpumap::primitives::Predicate;
+use gpumap::sharded::{Ranks, ShardRow};
+use gpumap::{
+    ArenaMap, Buffer, ChainedMap, Device, Map, Merge, Operation, Result, RowMap, ShardedMap,
+    ShardedRowMap, ShardedWideMap, Stream, StringRowMap, WideMap, chained,
+};
+
+/// What a method does to its map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Looks,
+    /// It looks too, and waits for its turn behind a call that waits to change the map: it runs code of the caller, or runs alone.
+    Gives,
+    Changes,
+}
+use Kind::{Changes, Gives, Looks};
+
+pub struct Verb<M> {
+    pub name: &'static str,
+    pub kind: Kind,
+    pub run: fn(&M) -> Result<()>,
+}
+
+/// A call that runs code of the caller, and how.
+pub struct Callback<M> {
+    pub name: &'static str,
+    /// Whether it keeps the map from changing meanwhile.
+    pub holds: bool,
+    pub run: fn(&M, &mut dyn FnMut()) -> Result<()>,
+}
+
+/// A kind of map, with some pairs.
+pub trait Hostile: Sized + Sync {
+    const NAME: &'static str;
+    fn make() -> Self;
+    fn verbs() -> Vec<Verb<Self>>;
+    fn callbacks() -> Vec<Callback<Self>>;
+}
+
+/// Does something for each kind of map.
+#[macro_export]
+macro_rules! for_each_kind {
+    ($do:ident) => {
+        $do::<gpumap::Map<u64, u64>>();
+        $do::<gpumap::Map<u64, ()>>();
+        $do::<gpumap::ArenaMap<u32, [u16; 7]>>();
+        $do::<gpumap::ChainedMap<u32, u32>>();
+        $do::<gpumap::WideMap<u128, u64>>();
+        $do::<gpumap::RowMap<u64>>();
+        $do::<gpumap::StringRowMap>();
+        $do::<gpumap::ShardedMap<u64, u64>>();
+        $do::<gpumap::ShardedWideMap<u128, u64>>();
+        $do::<gpumap::ShardedRowMap<u64>>();
+    };
+}
+
+fn device() -> Device {
+    Device::cpu()
+}
+
+fn ranks() -> Ranks {
+    Ranks::new(&[device(), device()]).unwrap()
+}
+
+fn stream() -> Stream {
+    Stream::new(&device()).unwrap()
+}
+
+/// A file to save to.
+fn file() -> tempfile::TempPath {
+    tempfile::NamedTempFile::new().unwrap().into_temp_path()
+}
+
+/// A writer that runs code of the caller.
+struct Calls<'a>(&'a mut dyn FnMut());
+
+impl Write for Calls<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (self.0)();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+macro_rules! verbs {
+    ($($kind:ident $name:ident: $run:expr;)*) => {
+        vec![$(Verb { name: stringify!($name), kind: $kind, run: $run }),*]
+    };
+}
+
+macro_rules! callbacks {
+    ($($name:ident, $holds:expr, $run:expr;)*) => {
+        vec![$(Callback { name: stringify!($name), holds: $holds, run: $run }),*]
+    };
+}
+
+impl Hostile for Map<u64, u64> {
+    const NAME: &'static str = "Map";
+
+    fn make() -> Self {
+        let map = Self::with_capacity(&device(), 100).unwrap();
+        map.insert(&[1, 2, 3], &[10, 20, 30]).unwrap();
+        map
+    }
+
+    fn verbs() -> Vec<Verb<Self>> {
+        verbs! {
+            Looks device: |m| { m.device(); Ok(()) };
+            Looks len: |m| { m.len(); Ok(()) };
+            Looks is_empty: |m| { m.is_empty(); Ok(()) };
+            Looks capacity: |m| { m.capacity(); Ok(()) };
+            Looks slots: |m| { m.slots(); Ok(()) };
+            Looks submaps: |m| { m.submaps(); Ok(()) };
+            Looks load_factor: |m| { m.load_factor(); Ok(()) };
+            Looks stats: |m| m.stats().map(drop);
+            Looks preload: |m| m.preload();
+            Looks trim: |m| { m.trim(); Ok(()) };
+            Looks fmt: |m| { let _ = format!("{m:?}"); Ok(()) };
+            Looks get: |m| m.get(&[1, 9]).map(drop);
+            Looks get_or: |m| m.get_or(&[1, 9], 0).map(drop);
+            Looks get_into: |m| m.get_into(&[1, 9], &mut [0; 2], &mut [0; 2]);
+            Looks get_or_into: |m| m.get_or_into(&[1, 9], 0, &mut [0; 2]);
+            Looks contains: |m| m.contains(&[1, 9]).map(drop);
+            Looks contains_into: |m| m.contains_into(&[1, 9], &mut [0; 2]);
+            Looks execute: |m| m.execute(op::get(&[1, 9])).map(drop);
+            Looks retrieve_all: |m| m.retrieve_all().map(drop);
+            Looks retrieve_all_into: |m| m.retrieve_all_into(&mut [0; 100], &mut [0; 100]).map(drop);
+            Looks retrieve_all_ordered: |m| m.retrieve_all_ordered().map(drop);
+            Looks retrieve_all_ordered_into:
+                |m| m.retrieve_all_ordered_into(&mut [0; 100], &mut [0; 100]).map(drop);
+            Looks chunks: |m| m.chunks(1).try_for_each(|chunk| chunk.map(drop));
+            Looks save: |m| m.save(file()).map(drop);
+            Gives save_to: |m| m.save_to(io::sink()).map(drop);
+            Looks on: |m| {
+                let stream = stream();
+                let keys = Buffer::from_slice(&stream, &[1, 9])?;
+                let (mut values, mut found) = (Buffer::zeroed(&stream, 2)?, Buffer::zeroed(&stream, 2)?);
+                m.on(&stream).get_into(&keys, &mut values, &mut found)?.wait().map(drop)
+            };
+            Looks graph: |m| {
+                let stream = stream();
+                let keys = Buffer::from_slice(&stream, &[1, 9])?;
+                let (mut values, mut found) = (Buffer::zeroed(&stream, 2)?, Buffer::zeroed(&stream, 2)?);
+                let mut graph = m.graph(&stream);
+                let mut verbs = graph.record();
+                verbs.get_into(&keys, &mut values, &mut found)?;
+                verbs.launch()?.wait().map(drop)
+            };
+            Changes on: |m| {
+                let stream = stream();
+                let keys = Buffer::from_slice(&stream, &[1, 9])?;
+                m.on(&stream).insert(&keys, &keys)?.wait().map(drop)
+            };
+            Changes graph: |m| {
+                let stream = stream();
+                let keys = Buffer::from_slice(&stream, &[1, 9])?;
+                let mut graph = m.graph(&stream);
+                let mut verbs = graph.record();
+                verbs.insert(&keys, &keys)?;
+                verbs.launch()?.wait().map(drop)
+            };
+            Changes insert: |m| m.insert(&[1, 4], &[1, 1]).map(drop);
+            Changes insert_with_outcome: |m| m.insert_with_outcome(&[1, 4], &[1, 1]).map(drop);
+            Changes upsert: |m| m.upsert(&[1, 4], &[1, 1]).map(drop);
+            Changes upsert_with_outcome: |m| m.upsert_with_outcome(&[1, 4], &[1, 1]).map(drop);
+            Changes merge: |m| m.merge(&[1, 4], 1, Merge::Add).map(drop);
+            Changes get_or_insert: |m| m.get_or_insert(&[1, 4], &[1, 1]).map(drop);
+            Changes get_or_insert_into:
+                |m| m.get_or_insert_into(&[1, 4], &[1, 1], &mut [0; 2]).map(drop);
+            Changes assign: |m| m.assign(&[1, 4], &[1, 1]).map(drop);
+            Changes merge_present: |m| m.merge_present(&[1, 4], 1, Merge::Add).map(drop);
+            Changes execute: |m| m.execute(op::upsert(&[1, 9], &[1, 1])).map(drop);
+            Changes apply: |m| {
+                let each = [Operation::Get, Operation::Upsert];
+                m.apply(&each, &[1, 4], &[1, 1]).map(drop)
+            };
+            Changes apply_into: |m| {
+                let each = [Operation::Get.code(), Operation::Upsert.code()];
+                m.apply_into(&each, &[1, 4], &[1, 1], &mut [0; 2], &mut [0; 2]).map(drop)
+            };
+            Changes try_extend: |m| m.try_extend([(1, 1), (4, 1)]);
+            Changes remove: |m| m.remove(&[9]).map(drop);
+            Changes remove_with_outcome: |m| m.remove_with_outcome(&[9]).map(drop);
+            Changes remove_with_values: |m| m.remove_with_values(&[9]).map(drop);
+            Changes retain: |m| m.retain(Predicate::Always, Predicate::Always).map(drop);
+            Changes retain_keys: |m| m.retain_keys(&[1, 2, 3]).map(drop);
+            Changes reserve: |m| m.reserve(1_000);
+            Changes shrink_to_fit: |m| m.shrink_to_fit();
+            Changes launch_with: |m| m.launch_with(&stream(), 1, |_| Ok(())).map(drop);
+            Changes launch_unbounded: |m| m.launch_unbounded(&stream(), |_| Ok(())).map(drop);
+            Changes drain: |m| m.drain().map(drop);
+            Changes clear: |m| m.clear();
+        }
+    }
+
+    fn callbacks() -> Vec<Callback<Self>> {
+        callbacks! {
+            launch_with, true, |m, work| {
+                let launch = |_: MapRef<u64, u64>| { work(); Ok(()) };
+                m.launch_with(&stream(), 1, launch).map(drop)
+            };
+            launch_unbounded, true,
+                |m, work| m.launch_unbounded(&stream(), |_| { work(); Ok(()) }).map(drop);
+            chunks, false, |m, work| m.chunks(1).try_for_each(|chunk| { work(); chunk.map(drop) });
+            save_to, false, |m, work| m.save_to(Calls(work)).map(drop);
+        }
+    }
+}
+
+impl Hostile for Map<u64, ()> {
+    const NAME: &'static str = "Map";
+
+    fn make() -> Self {
+        let map = Self::with_capacity(&device(), 100).unwrap();
+        map.insert_keys(&[1, 2, 3]).unwrap();
+        map
+    }
+
+    fn verbs() -> Vec<Verb<Self>> {
+        verbs! {
+            Looks contains: |m| m.contains(&[1, 9]).map(drop);
+            Looks retrieve_keys: |m| m.retrieve_keys().map(drop);
+            Looks retrieve_keys_into: |m| m.retrieve_keys_into(&mut [0; 100]).map(drop);
+            Changes insert_keys: |m| m.insert_keys(&[1, 4]).map(drop);
+            Changes insert_keys_with_outcome: |m| m.insert_keys_with_outcome(&[1, 4]).map(drop);
+            Changes try_extend_keys: |m| m.try_extend_keys([1, 4]);
+            Changes retain: |m| m.retain(Predicate::Always).map(drop);
+            Changes drain_keys: |m| m.drain_keys().map(drop);
+            Changes clear: |m| m.clear();
+        }
+    }
+
+    fn callbacks() -> Vec<Callback<Self>> {
+        callbacks! {
+            launch_with, true, |m, work| m.launch_with(&stream(), 1, |_| { work(); Ok(()) }).map(drop);
+        }
+    }
+}
+
+impl Hostile for ArenaMap<u32, [u16; 7]> {
+    const NAME: &'static str = "ArenaMap";
+
+    fn make() -> Self {
+        let map = Self::new(&device()).unwrap();
+        map.insert(&[1, 2, 3], &[[1; 7], [2; 7], [3; 7]]).unwrap();
+        map
+    }
+
+    fn verbs() -> Vec<Verb<Self>> {
+        verbs! {
+            Looks device: |m| { m.device(); Ok(()) };
+            Looks len: |m| { m.len(); Ok(()) };
+            Looks is_empty: |m| { m.is_empty(); Ok(()) };
+            Looks capacity: |m| { m.capacity(); Ok(()) };
+            Looks trim: |m| { m.trim(); Ok(()) };
+            Looks fmt: |m| { let _ = format!("{m:?}"); Ok(()) };
+            Looks get: |m| m.get(&[1, 9]).map(drop);
+            Looks get_into: |m| m.get_into(&[1, 9], &mut [[0; 7]; 2], &mut [0; 2]);
+            Looks contains: |m| m.contains(&[1, 9]).map(drop);
+            Looks retrieve_all: |m| m.retrieve_all().map(drop);
+            Looks retrieve_all_into: |m| m.retrieve_all_into(&mut [0; 9], &mut [[0; 7]; 9]).map(drop);
+            Looks chunks: |m| m.chunks(1).try_for_each(|chunk| chunk.map(drop));
+            Looks save: |m| m.save(file()).map(drop);
+            Gives save_to: |m| m.save_to(io::sink()).map(drop);
+            Looks on: |m| {
+                let stream = stream();
+                let keys = Buffer::from_slice(&stream, &[1, 9])?;
+                let (mut values, mut found) = (Buffer::zeroed(&stream, 2)?, Buffer::zeroed(&stream, 2)?);
+                m.on(&stream).get_into(&keys, &mut values, &mut found)?.wait().map(drop)
+            };
+            Looks graph: |m| {
+                let stream = stream();
+                let keys = Buffer::from_slice(&stream, &[1, 9])?;
+                let (mut values, mut found) = (Buffer::zeroed(&stream, 2)?, Buffer::zeroed(&stream, 2)?);
+                let mut graph = m.graph(&stream);
+                let mut verbs = graph.record();
+                verbs.get_into(&keys, &mut values, &mut found)?;
+                verbs.launch()?.wait().map(drop)
+            };
+            // Nothing may be in flight then.
+            Gives stats: |m| m.stats().map(drop);
+            Changes insert: |m| m.insert(&[1, 4], &[[1; 7]; 2]).map(drop);
+            Changes insert_with_outcome: |m| m.insert_with_outcome(&[1, 4], &[[1; 7]; 2]).map(drop);
+            Changes upsert: |m| m.upsert(&[1, 4], &[[1; 7]; 2]).map(drop);
+            Changes get_or_insert: |m| m.get_or_insert(&[1, 4], &[[1; 7]; 2]).map(drop);
+            Changes assign: |m| m.assign(&[1, 4], &[[1; 7]; 2]).map(drop);
+            Changes remove: |m| m.remove(&[9]).map(drop);
+            Changes remove_with_values: |m| m.remove_with_values(&[9]).map(drop);
+            Changes retain: |m| m.retain(|_, _| true).map(drop);
+            Changes retain_keys: |m| m.retain_keys(&[1, 2, 3]).map(drop);
+            Changes reserve: |m| m.reserve(1_000);
+            Changes shrink_to_fit: |m| m.shrink_to_fit();
+            Changes drain: |m| m.drain().map(drop);
+            Changes clear: |m| m.clear();
+        }
+    }
+
+    fn callbacks() -> Vec<Callback<Self>> {
+        callbacks! {
+            retain, true, |m, work| m.retain(|_, _| { work(); true }).map(drop);
+            chunks, false, |m, work| m.chunks(1).try_for_each(|chunk| { work(); chunk.map(drop) });
+            save_to, false, |m, work| m.save_to(Calls(work)).map(drop);
+        }
+    }
+}
+
+impl Hostile for ChainedMap<u32, u32> {
+    const NAME: &'static str = "ChainedMap";
+
+    fn make() -> Self {
+        let map = Self::with_capacity(&device(), 100).unwrap();
+        map.append(&[1, 2, 2, 3], &[10, 20, 21, 30]).unwrap();
+        map
+    }
+
+    fn verbs() -> Vec<Verb<Self>> {
+        verbs! {
+            Looks device: |m| { m.device(); Ok(()) };
+            Looks len: |m| { m.len(); Ok(()) };
+            Looks is_empty: |m| { m.is_empty(); Ok(()) };
+            Looks capacity: |m| { m.capacity(); Ok(()) };
+            Looks stats: |m| m.stats().map(drop);
+            Looks trim: |m| { m.trim(); Ok(()) };
+            Looks fmt: |m| { let _ = format!("{m:?}"); Ok(()) };
+            Looks get: |m| m.get(&[1, 9]).map(drop);
+            Looks get_into: |m| m.get_into(&[1, 9], &mut [0; 2], &mut [0; 2]);
+            Looks get_all: |m| m.get_all(&[1, 2, 9]).map(drop);
+            Looks get_all_into: |m| m.get_all_into(&[1, 2, 9], &mut [0; 4], &mut [0; 9]).map(drop);
+            Looks contains: |m| m.contains(&[1, 9]).map(drop);
+            Looks count: |m| m.count(&[1, 9]).map(drop);
+            Looks count_into: |m| m.count_into(&[1, 9], &mut [0; 2]);
+            Looks retrieve_all: |m| m.retrieve_all().map(drop);
+            Looks retrieve_all_into: |m| m.retrieve_all_into(&mut [0; 9], &mut [0; 9]).map(drop);
+            Gives save: |m| m.save(file()).map(drop);
+            Gives save_to: |m| m.save_to(io::sink()).map(drop);
+            Looks on: |m| {
+                let stream = stream();
+                let keys = Buffer::from_slice(&stream, &[1, 9])?;
+                let (mut values, mut found) = (Buffer::zeroed(&stream, 2)?, Buffer::zeroed(&stream, 2)?);
+                m.on(&stream).get_into(&keys, &mut values, &mut found)?.wait().map(drop)
+            };
+            Looks graph: |m| {
+                let stream = stream();
+                let keys = Buffer::from_slice(&stream, &[1, 9])?;
+                let (mut values, mut found) = (Buffer::zeroed(&stream, 2)?, Buffer::zeroed(&stream, 2)?);
+                let mut graph = m.graph(&stream);
+                let mut verbs = graph.record();
+                verbs.get_into(&keys, &mut values, &mut found)?;
+                verbs.launch()?.wait().map(drop)
+            };
+            Changes on: |m| {
+                let stream = stream();
+                let keys = Buffer::from_slice(&stream, &[9])?;
+                m.on(&stream).remove(&keys)?.wait().map(drop)
+            };
+            Changes append: |m| m.append(&[1, 4], &[1, 1]);
+            Changes insert: |m| m.insert(&[1, 4], &[1, 1]).map(drop);
+            Changes apply: |m| {
+                let each = [chained::Operation::Get, chained::Operation::Insert];
+                m.apply(&each, &[1, 4], &[1, 1]).map(drop)
+            };
+            Changes remove: |m| m.remove(&[9]).map(drop);
+            Changes retain: |m| m.retain(Predicate::Always, Predicate::Always).map(drop);
+            Changes compact: |m| m.compact().map(drop);
+            Changes reserve: |m| m.reserve(1_000);
+            Changes launch_with: |m| m.launch_with(&stream(), 1, |_| Ok(())).map(drop);
+            Changes launch_unbounded: |m| m.launch_unbounded(&stream(), |_| Ok(())).map(drop);
+            Changes clear: |m| m.clear();
+        }
+    }
+
+    fn callbacks() -> Vec<Callback<Self>> {
+        callbacks! {
+            launch_with, true, |m, work| m.launch_with(&stream(), 1, |_| { work(); Ok(()) }).map(drop);
+            launch_unbounded, true,
+                |m, work| m.launch_unbounded(&stream(), |_| { work(); Ok(()) }).map(drop);
+            save_to, true, |m, work| m.save_to(Calls(work)).map(drop);
+        }
+    }
+}
+
+impl Hostile for WideMap<u128, u64> {
+    const NAME: &'static str = "WideMap";
+
+    fn make() -> Self {
+        let map = Self::new(&device()).unwrap();
+        map.insert(&[1, 2, 3], &[10, 20, 30]).unwrap();
+        map
+    }
+
+    fn verbs() -> Vec<Verb<Self>> {
+        verbs! {
+            Looks device: |m| { m.device(); Ok(()) };
+            Looks len: |m| { m.len(); Ok(()) };
+            Looks is_empty: |m| { m.is_empty(); Ok(()) };
+            Looks capacity: |m| { m.capacity(); Ok(()) };
+            Looks trim: |m| { m.trim(); Ok(()) };
+            Looks fmt: |m| { let _ = format!("{m:?}"); Ok(()) };
+            Looks get: |m| m.get(&[1, 9]).map(drop);
+            Looks get_or: |m| m.get_or(&[1, 9], 0).map(drop);
+            Looks get_into: |m| m.get_into(&[1, 9], &mut [0; 2], &mut [0; 2]);
+            Looks get_or_into: |m| m.get_or_into(&[1, 9], 0, &mut [0; 2]);
+            Looks contains: |m| m.contains(&[1, 9]).map(drop);
+            Looks retrieve_all: |m| m.retrieve_all().map(drop);
+            Looks retrieve_all_into: |m| m.retrieve_all_into(&mut [0; 9], &mut [0; 9]).map(drop);
+            Gives for_each_chunk: |m| m.for_each_chunk(1, |_| Ok(()));
+            Gives save: |m| m.save(file()).map(drop);
+            Gives save_to: |m| m.save_to(io::sink()).map(drop);
+            Looks on: |m| {
+                let stream = stream();
+                let keys = Buffer::from_slice(&stream, &[1, 9])?;
+                let (mut values, mut found) = (Buffer::zeroed(&stream, 2)?, Buffer::zeroed(&stream, 2)?);
+                m.on(&stream).get_into(&keys, &mut values, &mut found)?.wait().map(drop)
+            };
+            Looks graph: |m| {
+                let stream = stream();
+                let keys = Buffer::from_slice(&stream, &[1, 9])?;
+                let (mut values, mut found) = (Buffer::zeroed(&stream, 2)?, Buffer::zeroed(&stream, 2)?);
+                let mut graph = m.graph(&stream);
+                let mut verbs = graph.record();
+                verbs.get_into(&keys, &mut values, &mut found)?;
+                verbs.launch()?.wait().map(drop)
+            };
+            Changes on: |m| {
+                let stream = stream();
+                let keys = Buffer::from_slice(&stream, &[1, 9])?;
+                let values = Buffer::from_slice(&stream, &[1, 9])?;
+                m.on(&stream).insert(&keys, &values)?.wait().map(drop)
+            };
+            Changes insert: |m| m.insert(&[1, 4], &[1, 1]).map(drop);
+            Changes insert_with_outcome: |m| m.insert_with_outcome(&[1, 4], &[1, 1]).map(drop);
+            Changes upsert: |m| m.upsert(&[1, 4], &[1, 1]).map(drop);
+            Changes merge: |m| m.merge(&[1, 4], 1, Merge::Add).map(drop);
+            Changes get_or_insert: |m| m.get_or_insert(&[1, 4], &[1, 1]).map(drop);
+            Changes assign: |m| m.assign(&[1, 4], &[1, 1]).map(drop);
+            Changes merge_present: |m| m.merge_present(&[1, 4], 1, Merge::Add).map(drop);
+            Changes remove: |m| m.remove(&[9]).map(drop);
+            Changes remove_with_values: |m| m.remove_with_values(&[9]).map(drop);
+            Changes retain: |m| m.retain(|_, _| true).map(drop);
+            Changes retain_keys: |m| m.retain_keys(&[1, 2, 3]).map(drop);
+            Changes reserve: |m| m.reserve(1_000);
+            Changes launch_with: |m| m.launch_with(&stream(), |_| Ok(()));
+            Changes drain: |m| m.drain().map(drop);
+            Changes clear: |m| m.clear();
+        }
+    }
+
+    fn callbacks() -> Vec<Callback<Self>> {
+        callbacks! {
+            launch_with, true, |m, work| m.launch_with(&stream(), |_| { work(); Ok(()) });
+            for_each_chunk, true, |m, work| m.for_each_chunk(1, |_| { work(); Ok(()) });
+            retain, true, |m, work| m.retain(|_, _| { work(); true }).map(drop);
+            save_to, true, |m, work| m.save_to(Calls(work)).map(drop);
+        }
+    }
+}
+
+impl Hostile for RowMap<u64> {
+    const NAME: &'static str = "RowMap";
+
+    fn make() -> Self {
+        let map = Self::new(&device()).unwrap();
+        map.insert(&[1, 2, 3]).unwrap();
+        map
+    }
+
+    fn verbs() -> Vec<Verb<Self>> {
+        verbs! {
+            Looks device: |m| { m.device(); Ok(()) };
+            Looks len: |m| { m.len(); Ok(()) };
+            Looks is_empty: |m| { m.is_empty(); Ok(()) };
+            Looks capacity: |m| { m.capacity(); Ok(()) };
+            Looks row_bound: |m| { m.row_bound(); Ok(()) };
+            Looks trim: |m| { m.trim(); Ok(()) };
+            Looks fmt: |m| { let _ = format!("{m:?}"); Ok(()) };
+            Looks get: |m| m.get(&[1, 9]).map(drop);
+            Looks get_into: |m| m.get_into(&[1, 9], &mut [0; 2]);
+            Looks keys: |m| m.keys().map(drop);
+            Looks keys_into: |m| m.keys_into(&mut [0; 9]).map(drop);
+            Looks keys_with_rows: |m| m.keys_with_rows().map(drop);
+            Looks keys_with_rows_into: |m| m.keys_with_rows_into(&mut [0; 9], &mut [0; 9]).map(drop);
+            Gives for_each_chunk: |m| m.for_each_chunk(1, |_| Ok(()));
+            Gives save: |m| m.save(file()).map(drop);
+            Gives save_to: |m| m.save_to(io::sink()).map(drop);
+            Gives launch_with: |m| m.launch_with(&stream(), |_| Ok(()));
+            Looks on: |m| {
+                let stream = stream();
+                let keys = Buffer::from_slice(&stream, &[1, 9])?;
+                m.on(&stream).get(&keys)?.wait().map(drop)
+            };
+            Looks graph: |m| {
+                let stream = stream();
+                let keys = Buffer::from_slice(&stream, &[1, 9])?;
+                let mut rows = Buffer::zeroed(&stream, 2)?;
+                let mut graph = m.graph(&stream);
+                let mut verbs = graph.record();
+                verbs.get_into(&keys, &mut rows)?;
+                verbs.launch()?.wait().map(drop)
+            };
+            Changes on: |m| {
+                let stream = stream();
+                let keys = Buffer::from_slice(&stream, &[1, 9])?;
+                m.on(&stream).insert(&keys)?.wait().map(drop)
+            };
+            Changes insert: |m| m.insert(&[1, 4]).map(drop);
+            Changes insert_into: |m| m.insert_into(&[1, 4], &mut [0; 2]).map(drop);
+            Changes insert_with_new_into:
+                |m| m.insert_with_new_into(&[1, 4], &mut [0; 2], &mut [0; 2]).map(drop);
+            Changes remove: |m| m.remove(&[9]).map(drop);
+            Changes compact: |m| m.compact().map(drop);
+            Changes compact_into: |m| m.compact_into(&mut [0; 2_000]).map(drop);
+            Changes reserve: |m| m.reserve(1_000);
+            Changes clear: |m| m.clear();
+        }
+    }
+
+    fn callbacks() -> Vec<Callback<Self>> {
+        callbacks! {
+            launch_with, true, |m, work| m.launch_with(&stream(), |_| { work(); Ok(()) });
+            for_each_chunk, true, |m, work| m.for_each_chunk(1, |_| { work(); Ok(()) });
+            save_to, true, |m, work| m.save_to(Calls(work)).map(drop);
+        }
+    }
+}
+
+impl Hostile for StringRowMap {
+    const NAME: &'static str = "StringRowMap";
+
+    fn make() -> Self {
+        let map = Self::new(&device()).unwrap();
+        map.insert(&["to", "be", "or"]).unwrap();
+        map
+    }
+
+    fn verbs() -> Vec<Verb<Self>> {
+        verbs! {
+            Looks device: |m| { m.device(); Ok(()) };
+            Looks len: |m| { m.len(); Ok(()) };
+            Looks is_empty: |m| { m.is_empty(); Ok(()) };
+            Looks capacity: |m| { m.capacity(); Ok(()) };
+            Looks byte_capacity: |m| { m.byte_capacity(); Ok(()) };
+            Looks byte_len: |m| m.byte_len().map(drop);
+            Looks row_bound: |m| { m.row_bound(); Ok(()) };
+            Looks trim: |m| { m.trim(); Ok(()) };
+            Looks fmt: |m| { let _ = format!("{m:?}"); Ok(()) };
+            Looks get: |m| m.get(&["be", "not"]).map(drop);
+            Looks get_into: |m| m.get_into(&["be", "not"], &mut [0; 2]);
+            Looks keys: |m| m.keys().map(drop);
+            Looks keys_into: |m| m.keys_into(&mut [0; 9], &mut [0; 99]).map(drop);
+            Looks keys_with_rows: |m| m.keys_with_rows().map(drop);
+            Looks keys_with_rows_into:
+                |m| m.keys_with_rows_into(&mut [0; 9], &mut [0; 99], &mut [0; 9]).map(drop);
+            Gives for_each_chunk: |m| m.for_each_chunk(1, |_, _| Ok(()));
+            Gives save: |m| m.save(file()).map(drop);
+            Gives save_to: |m| m.save_to(io::sink()).map(drop);
+            Looks on: |m| m.on(&stream()).get(&["be", "not"])?.wait().map(drop);
+            // It has no operations that change the map.
+            Looks graph: |m| { m.graph(&stream()); Ok(()) };
+            Changes on: |m| m.on(&stream()).insert(&["be", "not"])?.wait().map(drop);
+            Changes insert: |m| m.insert(&["be", "not"]).map(drop);
+            Changes insert_into: |m| m.insert_into(&["be", "not"], &mut [0; 2]).map(drop);
+            Changes insert_with_new_into:
+                |m| m.insert_with_new_into(&["be", "not"], &mut [0; 2], &mut [0; 2]).map(drop);
+            Changes remove: |m| m.remove(&["that"]).map(drop);
+            Changes compact: |m| m.compact().map(drop);
+            Changes compact_into: |m| m.compact_into(&mut [0; 2_000]).map(drop);
+            Changes reserve: |m| m.reserve(1_000, 10_000);
+            Changes clear: |m| m.clear();
+        }
+    }
+
+    fn callbacks() -> Vec<Callback<Self>> {
+        callbacks! {
+            for_each_chunk, true, |m, work| m.for_each_chunk(1, |_, _| { work(); Ok(()) });
+            save_to, true, |m, work| m.save_to(Calls(work)).map(drop);
+        }
+    }
+}
+
+impl Hostile for ShardedMap<u64, u64> {
+    const NAME: &'static str = "ShardedMap";
+
+    fn make() -> Self {
+        let map = Self::with_capacity(&ranks(), 100).unwrap();
+        map.insert(&[1, 2, 3], &[10, 20, 30]).unwrap();
+        map
+    }
+
+    fn verbs() -> Vec<Verb<Self>> {
+        verbs! {
+            Looks ranks: |m| { m.ranks(); Ok(()) };
+            Looks len: |m| { m.len(); Ok(()) };
+            Looks lens: |m| { m.lens(); Ok(()) };
+            Looks is_empty: |m| { m.is_empty(); Ok(()) };
+            Looks capacity: |m| { m.capacity(); Ok(()) };
+            Looks trim: |m| { m.trim(); Ok(()) };
+            Looks fmt: |m| { let _ = format!("{m:?}"); Ok(()) };
+            Looks get: |m| m.get(&[1, 9]).map(drop);
+            Looks get_or: |m| m.get_or(&[1, 9], 0).map(drop);
+            Looks get_into: |m| m.get_into(&[1, 9], &mut [0; 2], &mut [0; 2]);
+            Looks get_or_into: |m| m.get_or_into(&[1, 9], 0, &mut [0; 2]);
+            Looks contains: |m| m.contains(&[1, 9]).map(drop);
+            Looks contains_into: |m| m.contains_into(&[1, 9], &mut [0; 2]);
+            Looks retrieve_all: |m| m.retrieve_all().map(drop);
+            Looks retrieve_all_into: |m| m.retrieve_all_into(&mut [0; 9], &mut [0; 9]).map(drop);
+            Looks for_each_chunk: |m| m.for_each_chunk(1, |_| Ok(()));
+            Looks save: |m| m.save(file()).map(drop);
+            Gives save_to: |m| m.save_to(io::sink()).map(drop);
+            Changes run: |m| m.run(|rank, shard| shard.len(rank)).map(drop);
+            Changes insert: |m| m.insert(&[1, 4], &[1, 1]).map(drop);
+            Changes upsert: |m| m.upsert(&[1, 4], &[1, 1]).map(drop);
+            Changes merge: |m| m.merge(&[1, 4], 1, Merge::Add).map(drop);
+            Changes get_or_insert: |m| m.get_or_insert(&[1, 4], &[1, 1]).map(drop);
+            Changes assign: |m| m.assign(&[1, 4], &[1, 1]).map(drop);
+            Changes merge_present: |m| m.merge_present(&[1, 4], 1, Merge::Add).map(drop);
+            Changes remove: |m| m.remove(&[9]).map(drop);
+            Changes remove_with_values: |m| m.remove_with_values(&[9]).map(drop);
+            Changes retain: |m| m.retain(Predicate::Always, Predicate::Always).map(drop);
+            Changes retain_keys: |m| m.retain_keys(&[1, 2, 3]).map(drop);
+            Changes reserve: |m| m.reserve(1_000);
+            Changes shrink_to_fit: |m| m.shrink_to_fit();
+            Changes drain: |m| m.drain().map(drop);
+            Changes clear: |m| m.clear();
+        }
+    }
+
+    fn callbacks() -> Vec<Callback<Self>> {
+        callbacks! {
+            for_each_chunk, false, |m, work| m.for_each_chunk(1, |_| { work(); Ok(()) });
+            save_to, false, |m, work| m.save_to(Calls(work)).map(drop);
+        }
+    }
+}
+
+impl Hostile for ShardedWideMap<u128, u64> {
+    const NAME: &'static str = "ShardedWideMap";
+
+    fn make() -> Self {
+        let map = Self::new(&ranks()).unwrap();
+        map.insert(&[1, 2, 3], &[10, 20, 30]).unwrap();
+        map
+    }
+
+    fn verbs() -> Vec<Verb<Self>> {
+        verbs! {
+            Looks ranks: |m| { m.ranks(); Ok(()) };
+            Looks owner: |m| { m.owner(1); Ok(()) };
+            Looks local: |m| m.local(0)?.get(&[1, 9]).map(drop);
+            Looks len: |m| { m.len(); Ok(()) };
+            Looks lens: |m| { m.lens(); Ok(()) };
+            Looks is_empty: |m| { m.is_empty(); Ok(()) };
+            Looks capacity: |m| { m.capacity(); Ok(()) };
+            Looks trim: |m| { m.trim(); Ok(()) };
+            Looks fmt: |m| { let _ = format!("{m:?}"); Ok(()) };
+            Looks get: |m| m.get(&[1, 9]).map(drop);
+            Looks get_or: |m| m.get_or(&[1, 9], 0).map(drop);
+            Looks get_into: |m| m.get_into(&[1, 9], &mut [0; 2], &mut [0; 2]);
+            Looks get_or_into: |m| m.get_or_into(&[1, 9], 0, &mut [0; 2]);
+            Looks contains: |m| m.contains(&[1, 9]).map(drop);
+            Looks contains_into: |m| m.contains_into(&[1, 9], &mut [0; 2]);
+            Looks retrieve_all: |m| m.retrieve_all().map(drop);
+            Looks retrieve_all_into: |m| m.retrieve_all_into(&mut [0; 9], &mut [0; 9]).map(drop);
+            Gives for_each_chunk: |m| m.for_each_chunk(1, |_| Ok(()));
+            Gives save: |m| m.save(file()).map(drop);
+            Gives save_to: |m| m.save_to(io::sink()).map(drop);
+            Changes run: |m| m.run(|rank, shard| shard.len(rank)).map(drop);
+            Changes insert: |m| m.insert(&[1, 4], &[1, 1]).map(drop);
+            Changes upsert: |m| m.upsert(&[1, 4], &[1, 1]).map(drop);
+            Changes merge: |m| m.merge(&[1, 4], 1, Merge::Add).map(drop);
+            Changes get_or_insert: |m| m.get_or_insert(&[1, 4], &[1, 1]).map(drop);
+            Changes assign: |m| m.assign(&[1, 4], &[1, 1]).map(drop);
+            Changes merge_present: |m| m.merge_present(&[1, 4], 1, Merge::Add).map(drop);
+            Changes remove: |m| m.remove(&[9]).map(drop);
+            Changes remove_with_values: |m| m.remove_with_values(&[9]).map(drop);
+            Changes retain: |m| m.retain(|_, _| true).map(drop);
+            Changes retain_keys: |m| m.retain_keys(&[1, 2, 3]).map(drop);
+            Changes reserve: |m| m.reserve(1_000);
+            Changes drain: |m| m.drain().map(drop);
+            Changes clear: |m| m.clear();
+        }
+    }
+
+    fn callbacks() -> Vec<Callback<Self>> {
+        callbacks! {
+            for_each_chunk, true, |m, work| m.for_each_chunk(1, |_| { work(); Ok(()) });
+            save_to, true, |m, work| m.save_to(Calls(work)).map(drop);
+        }
+    }
+}
+
+impl Hostile for ShardedRowMap<u64> {
+    const NAME: &'static str = "ShardedRowMap";
+
+    fn make() -> Self {
+        let map = Self::new(&ranks()).unwrap();
+        map.insert(&[1, 2, 3]).unwrap();
+        map
+    }
+
+    fn verbs() -> Vec<Verb<Self>> {
+        verbs! {
+            Looks ranks: |m| { m.ranks(); Ok(()) };
+            Looks owner: |m| { m.owner(1); Ok(()) };
+            Looks local: |m| m.local(0)?.get(&[1, 9]).map(drop);
+            Looks len: |m| { m.len(); Ok(()) };
+            Looks lens: |m| { m.lens(); Ok(()) };
+            Looks is_empty: |m| { m.is_empty(); Ok(()) };
+            Looks capacity: |m| { m.capacity(); Ok(()) };
+            Looks row_bounds: |m| { m.row_bounds(); Ok(()) };
+            Looks trim: |m| { m.trim(); Ok(()) };
+            Looks fmt: |m| { let _ = format!("{m:?}"); Ok(()) };
+            Looks get: |m| m.get(&[1, 9]).map(drop);
+            Looks get_into: |m| m.get_into(&[1, 9], &mut [ShardRow::NONE; 2]);
+            Looks keys_with_places: |m| m.keys_with_places().map(drop);
+            Gives for_each_chunk: |m| m.for_each_chunk(1, |_| Ok(()));
+            Gives save: |m| m.save(file()).map(drop);
+            Gives save_to: |m| m.save_to(io::sink()).map(drop);
+            Changes run: |m| m.run(|rank, shard| shard.len(rank)).map(drop);
+            Changes insert: |m| m.insert(&[1, 4]).map(drop);
+            Changes insert_into: |m| m.insert_into(&[1, 4], &mut [ShardRow::NONE; 2]).map(drop);
+            Changes insert_with_new_into: |m| {
+                let mut places = [ShardRow::NONE; 2];
+                m.insert_with_new_into(&[1, 4], &mut places, &mut [0; 2]).map(drop)
+            };
+            Changes remove: |m| m.remove(&[9]).map(drop);
+            Changes compact: |m| m.compact().map(drop);
+            Changes reserve: |m| m.reserve(1_000);
+            Changes clear: |m| m.clear();
+        }
+    }
+
+    fn callbacks() -> Vec<Callback<Self>> {
+        callbacks! {
+            for_each_chunk, true, |m, work| m.for_each_chunk(1, |_| { work(); Ok(()) });
+            save_to, true, |m, work| m.save_to(Calls(work)).map(drop);
+        }
+    }
+}
+
+/// The methods of the public names of a kind of map that take `&self`.
+fn public(kind: &str) -> BTreeSet<String> {
+    let names = include_str!("../../../docs/public-api.txt");
+    let start = format!("function gpumap::{kind}::");
+    let methods = names.lines().filter_map(|line| line.strip_prefix(&start));
+    let methods = methods.filter(|rest| rest.contains("&self"));
+    let name = |rest: &str| rest.split(':').next().map(str::to_owned);
+    methods.filter_map(name).collect()
+}
+
+#[test]
+fn each_method_is_here() {
+    fn add<M: Hostile>(known: &mut Vec<(&'static str, &'static str)>) {
+        known.extend(M::verbs().into_iter().map(|verb| (M::NAME, verb.name)));
+    }
+    let mut known = Vec::new();
+    macro_rules! add_all {
+        ($($kind:ty),*) => { $(add::<$kind>(&mut known);)* };
+    }
+    add_all!(
+        Map<u64, u64>, Map<u64, ()>, ArenaMap<u32, [u16; 7]>, ChainedMap<u32, u32>,
+        WideMap<u128, u64>, RowMap<u64>, StringRowMap, ShardedMap<u64, u64>,
+        ShardedWideMap<u128, u64>, ShardedRowMap<u64>
+    );
+    let kinds: BTreeSet<&str> = known.iter().map(|(kind, _)| *kind).collect();
+    for kind in kinds {
+        let public = public(kind);
+        assert!(
+            public.len() > 10,
+            "{kind}: the list of public names reads otherwise now"
+        );
+        let here = known.iter().filter(|(of, _)| *of == kind);
+        let here: BTreeSet<String> = here.map(|(_, name)| (*name).to_owned()).collect();
+        let missing: Vec<_> = public.difference(&here).collect();
+        assert!(
+            missing.is_empty(),
+            "{kind} has methods that no test calls: {missing:?}"
+        );
+    }
+}
