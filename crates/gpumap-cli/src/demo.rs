@@ -68,11 +68,11 @@ pub fn run(session: &Session) -> Result<()> {
         warnings: Vec::new(),
     };
     if session.json {
-        return print_line(&summary.to_json());
+        return print_line(summary.to_json());
     }
     if !session.quiet {
         let hits = found.iter().flatten().count();
-        print_line(&report(&summary, &mut pairs, sample.len(), hits))?;
+        print_line(report(&summary, &mut pairs, sample.len(), hits))?;
     }
     Ok(())
 }

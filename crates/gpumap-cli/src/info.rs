@@ -32,7 +32,7 @@ pub fn run(session: &Session) -> Result<()> {
             "l2_bytes": info.l2_bytes,
             "no_cuda": reason,
         });
-        return print_line(&object.to_string());
+        return print_line(object.to_string());
     }
 
     let mut rows = vec![("gpumap", version.to_owned())];
@@ -71,7 +71,7 @@ pub fn run(session: &Session) -> Result<()> {
         rows.push(("L2 cache", format!("{} MiB", bytes >> 20)));
     }
     for (name, value) in rows {
-        print_line(&format!("{name:<11} {value}"))?;
+        print_line(format!("{name:<11} {value}"))?;
     }
     Ok(())
 }

@@ -52,7 +52,7 @@ fn a_thread_reads_what_it_has_alone_in_a_callback_only() {
             scope
                 .spawn(|| lock.expect_no_callback().unwrap())
                 .join()
-                .unwrap()
+                .unwrap();
         });
     }
     lock.expect_no_callback().unwrap();

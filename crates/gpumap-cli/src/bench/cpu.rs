@@ -20,12 +20,12 @@ pub fn run(args: &CpuArgs, session: &Session) -> Result<()> {
     let to_stdout = outputs.iter().any(|it| it.path().as_os_str() == "-");
     let show = !session.json && !to_stdout;
     let mut shown = match show {
-        true => print_line(&Row::heading()),
+        true => print_line(Row::heading()),
         false => Ok(()),
     };
     let report = cpu::run(&args.options(), |row| {
         if show && shown.is_ok() {
-            shown = print_line(&row.line());
+            shown = print_line(row.line());
         }
     });
     let report = report.map_err(|error| Error::Bench {
@@ -33,10 +33,10 @@ pub fn run(args: &CpuArgs, session: &Session) -> Result<()> {
     })?;
     shown?;
     if show {
-        print_line(&format!("\n{}", report.title()))?;
+        print_line(format!("\n{}", report.title()))?;
     }
     if session.json && !to_stdout {
-        print_line(&json(&report).to_string())?;
+        print_line(json(&report).to_string())?;
     }
     let Some(figures) = figures else {
         return Ok(());

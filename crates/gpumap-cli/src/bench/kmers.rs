@@ -126,7 +126,7 @@ pub fn run(args: &KmersArgs, session: &Session) -> Result<()> {
         "kmc": peer,
     });
     if session.json {
-        print_line(&report.to_string())?;
+        print_line(report.to_string())?;
     }
     if let Some(figures) = &figures {
         let mut file = figures.stage()?;

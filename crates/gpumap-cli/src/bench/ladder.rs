@@ -28,15 +28,15 @@ pub fn run(args: &LadderArgs, session: &Session) -> Result<()> {
     let mut shown = Ok(());
     let report = engine.ladders(&args.options(), |row| {
         if show && shown.is_ok() {
-            shown = print_line(&table.lines(row));
+            shown = print_line(table.lines(row));
         }
     })?;
     shown?;
     if show {
-        print_line(&format!("\n{}", report.title()))?;
+        print_line(format!("\n{}", report.title()))?;
     }
     if session.json && !to_stdout {
-        print_line(&json(&report).to_string())?;
+        print_line(json(&report).to_string())?;
     }
 
     let mut staged = Vec::new();

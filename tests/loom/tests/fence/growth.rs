@@ -80,7 +80,7 @@ mod planted {
             let map = Map::new(2);
             let grower = {
                 let map = map.clone();
-                thread::spawn(move || replace(&map.table.write()))
+                thread::spawn(move || replace(&map.table.write().unwrap()))
             };
             let op = map.store(1).expect("there is room");
             map.state.retire(&op).unwrap();
@@ -113,7 +113,7 @@ mod planted {
             let grower = {
                 let map = map.clone();
                 thread::spawn(move || {
-                    let table = map.table.write();
+                    let table = map.table.write().unwrap();
                     let len = map.state.occupancy.len();
                     map.state.retire_all().unwrap();
                     replace(&table);
