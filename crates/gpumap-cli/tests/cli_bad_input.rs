@@ -413,11 +413,11 @@ fn messages_are_in_the_words_of_the_program() {
         ),
         (
             count("text.fa"),
-            "text.fa is neither FASTA nor FASTQ: it begins with 'h'",
+            "text.fa cannot be read as FASTA or FASTQ, plain or packed by gzip or zstd: line 1: FASTA begins with `>`",
         ),
         (
             count("no_plus.fq"),
-            "no_plus.fq, line 3, record a: not FASTQ: 'A' where the line with '+' should be",
+            "line 1: the FASTQ record that begins here ends before its line with `+`",
         ),
         (
             load("lz4.parquet"),

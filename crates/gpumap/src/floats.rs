@@ -60,18 +60,18 @@ impl FloatWords {
 ///
 /// #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 /// #[repr(C)]
-/// struct Offer {
+/// struct Sale {
 ///     shop: u32,
 ///     price: f32,
 /// }
-/// let offer = |shop, price| Offer { shop, price };
+/// let sale = |shop, price| Sale { shop, price };
 ///
 /// let primitives = Primitives::new(&Device::cpu());
-/// let offers = [offer(7, 0.0), offer(7, -0.0), offer(9, f32::NAN), offer(9, -f32::NAN)];
-/// let floats = floats!(Offer { price });
-/// let unique = primitives.unique(&floats.of(&offers))?;
+/// let sales = [sale(7, 0.0), sale(7, -0.0), sale(9, f32::NAN), sale(9, -f32::NAN)];
+/// let floats = floats!(Sale { price });
+/// let unique = primitives.unique(&floats.of(&sales))?;
 /// assert_eq!(unique.counts, [2, 2]);
-/// assert_eq!(primitives.unique(&offers)?.counts, [1, 1, 1, 1]); // by their bits
+/// assert_eq!(primitives.unique(&sales)?.counts, [1, 1, 1, 1]); // by their bits
 /// assert_eq!(primitives.unique(&[0.0f32, -0.0])?.keys, [0.0]);
 /// # Ok::<(), gpumap::Error>(())
 /// ```
@@ -229,11 +229,11 @@ impl<K: Pod, I: Input<K> + ?Sized> Input<K> for FloatKeys<'_, K, I> {
 /// ```compile_fail,E0277
 /// # #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 /// #[repr(C)]
-/// struct Offer {
+/// struct Sale {
 ///     shop: u32,
 ///     price: f32,
 /// }
-/// gpumap::floats!(Offer { shop });
+/// gpumap::floats!(Sale { shop });
 /// ```
 #[macro_export]
 macro_rules! floats {

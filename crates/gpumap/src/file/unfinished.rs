@@ -293,13 +293,15 @@ mod tests {
         names
     }
 
-    /// A file with a name and, where the system has it, one without.
-    fn both(folder: &Path) -> Vec<Unfinished> {
-        let files = [
-            Unfinished::private(folder),
-            Unfinished::named(folder, 0o600),
-        ];
-        files.map(Result::unwrap).into()
+    /// Makes a file with a name and, where the system has it, one without, each when it is asked for.
+    fn both(folder: &Path) -> impl Iterator<Item = Unfinished> {
+        [true, false].into_iter().map(move |is_private| {
+            let file = match is_private {
+                true => Unfinished::private(folder),
+                false => Unfinished::named(folder, 0o600),
+            };
+            file.unwrap()
+        })
     }
 
     #[test]
