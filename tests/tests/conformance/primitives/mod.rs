@@ -86,7 +86,7 @@ macro_rules! tested {
     )*};
 }
 
-/// Whether a float is sorted before another: by `total_cmp`, but for NaNs with a sign, which come last.
+/// Whether a float is sorted before another: by `total_cmp`, except NaNs with a sign, which come last.
 macro_rules! sorts_before {
     ($a:ident, $b:ident) => {{
         let (a, b) = ($a.is_nan(), $b.is_nan());
