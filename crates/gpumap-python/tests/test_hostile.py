@@ -3,6 +3,7 @@ some seconds, so that a call that never ends fails its case only. A case is a fu
 name."""
 
 import gc
+import multiprocessing
 import os
 import pathlib
 import resource
@@ -124,6 +125,29 @@ def lookups_between_chunks_beside_a_waiting_change(kind, device):
             assert them.has(slice(0, 5))
     them.map.clear()
     assert len(them.map) == 0
+
+
+@case(*MAPS)
+def lookups_while_a_map_is_saved_to_a_reader_that_stops(kind, device):
+    """The reader of a pipe stops in the middle; a change waits for the end of the save, and lookups do not wait for the change."""
+    them = Company(kind, device)
+    them.insert()
+    os.mkfifo("pipe")
+    saved = in_thread(lambda: them.map.save("pipe"))
+    reader = os.open("pipe", os.O_RDONLY)
+    begin = os.read(reader, 100)
+    time.sleep(0.1)
+    change = in_thread(lambda: them.map.remove(them.keys(slice(0, 5))))
+    time.sleep(0.1)
+    for look in (lambda: them.has(slice(5, 10)), lambda: len(them.map), lambda: them.map.capacity, lambda: repr(them.map), lambda: them.keys(5) in them.map):
+        in_thread(look)()
+    with open("file", "wb") as file:
+        file.write(begin)
+        while part := os.read(reader, 1 << 16):
+            file.write(part)
+    os.close(reader)
+    assert saved() >= N - 5 and change() == 5 and len(them.map) == N - 5
+    assert len(them.load("file", device)) >= N - 5
 
 
 @case(*MAPS)
@@ -289,6 +313,123 @@ def a_keyboard_interrupt_during_a_call(how, device):
         assert map.upsert(keys, keys) + len(map) >= keys.size
         return
     raise SystemExit("no KeyboardInterrupt")
+
+
+@case(*MAPS)
+def a_signal_that_ends_the_process_while_it_saves(kind, device):
+    """No hidden file stays."""
+    them = Company(kind, device)
+    them.insert()
+    child = subprocess.Popen([sys.executable, __file__, "saves_for_ever", kind, device], stdout=subprocess.PIPE)
+    assert child.stdout.readline() == b"saves\n"
+    time.sleep(0.3)
+    child.terminate()
+    assert child.wait(20) == -signal.SIGTERM
+    assert [name for name in os.listdir() if name != "file"] == []
+    assert len(them.load("file", device)) == N
+
+
+def saves_for_ever(kind, device):
+    them = Company(kind, device)
+    them.insert()
+    them.map.save("file")
+    print("saves", flush=True)
+    while True:
+        them.map.save("file")
+
+
+# Forked children.
+
+
+def verbs(them, device):
+    """Calls of a map with all keys, each with what is right."""
+    map, keys, some = them.map, them.keys(), them.keys(slice(0, 100))
+    has_values = them.kind in ("Map", "ShardedMap", "WideMap")
+    yield "contains", lambda: np.all(map.contains(keys))
+    yield "insert", lambda: np.all(them.insert() == (0 if has_values or them.kind == "Set" else np.arange(N)))
+    yield "remove", lambda: map.remove(some) == 100
+    yield "save", lambda: map.save(f"saved {os.getpid()}") == N
+    yield "load", lambda: len(them.load("file", device)) == N
+    yield "len", lambda: (len(map), map.capacity >= N, f"{N} " in repr(map), some[5] in map) == (N, True, True, True)
+    yield "clear", lambda: map.clear() is None and len(map) == 0
+    yield "reserve", lambda: (map.reserve(10 * N, 10 * N) if them.kind == "StringRowMap" else map.reserve(10 * N)) is None
+    yield "new", lambda: np.all(Company(them.kind, device).insert() == (N if has_values or them.kind == "Set" else np.arange(N)))
+    if has_values:
+        yield "get", lambda: np.array_equal(map.get(keys)[0], KEYS)
+        yield "upsert", lambda: map.upsert(keys, KEYS) == 0
+        yield "merge", lambda: map.merge(keys, 1) == 0
+        yield "take", lambda: map.take(keys)[1].all()
+        yield "get_or_insert", lambda: np.array_equal(map.get_or_insert(keys, KEYS), KEYS)
+        yield "retrieve_all", lambda: len(map.retrieve_all()[1]) == N
+        yield "items", lambda: len(list(map.items())) == N
+    if has_values or them.kind == "Set":
+        yield "chunks", lambda: sum(len(chunk[0]) if has_values else len(chunk) for chunk in map.chunks(5_000)) == N
+        yield "shrink_to_fit", lambda: map.shrink_to_fit() is None
+    else:
+        yield "get", lambda: np.array_equal(map.get(keys), np.arange(N))
+        yield "keys", lambda: len(map.keys()) == N
+        yield "keys_with_rows", lambda: len(map.keys_with_rows()[1]) == N
+        yield "compact", lambda: len(map.compact()) == N
+        yield "trim", lambda: map.trim() is None
+
+
+def functions(device):
+    groups, table = gm.GroupBy(device=device), gm.JoinTable(KEYS, device=device)
+    groups.batch(KEYS, n="count")
+    yield "unique", lambda: len(gm.unique(KEYS, device=device)) == N
+    yield "count", lambda: gm.count(KEYS, device=device)[1].sum() == N
+    yield "isin", lambda: gm.isin(KEYS, KEYS, device=device).all()
+    yield "sort", lambda: np.array_equal(gm.sort(KEYS[::-1], device=device), KEYS)
+    yield "top_k", lambda: gm.top_k(KEYS, 1, device=device)[0].tolist() == [N - 1]
+    yield "group_by", lambda: len(gm.group_by(KEYS, n="count", device=device)[0]) == N
+    yield "batch", lambda: groups.batch(KEYS, n="count") == 0
+    yield "finish", lambda: groups.finish()[1]["n"].sum() == 2 * N
+    yield "join", lambda: len(table.join(KEYS)[0]) == N
+    yield "close_devices", lambda: gm.close_devices() is None
+
+
+def in_child(name, call):
+    """Ends a forked child: with 0 if the call was right, or was refused by an exception for that."""
+    signal.alarm(20)
+    try:
+        is_right = bool(call())
+    except (gm.GpumapError, OSError) as error:
+        print(f"{name}: {type(error).__name__}: {error}", flush=True)
+        is_right = True
+    os._exit(0 if is_right else 1)
+
+
+@case(*(f"{how} {kind}" for how in ("fork", "multiprocessing") for kind in (*MAPS, "functions")))
+def a_forked_child(how, device):
+    """L2: every verb works in a forked child, or is refused. The parent has used all of them, so that its threads were started."""
+    device = "cpu"  # CUDA does not work in a forked child.
+    how, kind = how.split()
+    if kind == "functions":
+        calls = lambda: functions(device)
+    else:
+        them = Company(kind, device)
+        them.insert()
+        them.map.save("file")
+        calls = lambda: verbs(them, device)
+    for _, call in calls():
+        assert call()
+        if kind != "functions":
+            them.map.clear()
+            them.insert()
+    for name, call in calls():
+        if how == "fork":
+            child = os.fork()
+            if child == 0:
+                in_child(name, call)
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        else:
+            process = multiprocessing.get_context("fork").Process(target=in_child, args=(name, call))
+            process.start()
+            process.join(30)
+            status = process.exitcode
+        assert status == 0, f"{name} in a forked child: {status}"
+        if kind != "functions":
+            assert them.has() and len(them.map) == N, "the parent has its own map"
 
 
 # Disks and streams.
