@@ -5,7 +5,8 @@
 //!
 //! Read is any file with columns of those names or of others that are given, in any order and beside others, or with
 //! as many columns as are wanted and no more, of integers of 32 or 64 bits that are neither missing nor
-//! negative, keys of 16 bytes also of such byte arrays; uncompressed or compressed with Snappy, Zstandard or gzip.
+//! negative, keys of 16 bytes also of such byte arrays, whether or not the file says that
+//! all have one length; uncompressed or compressed with Snappy, Zstandard or gzip.
 
 mod packed;
 mod pages;

@@ -8,7 +8,8 @@ use parquet::basic::{Compression, ConvertedType, LogicalType, Type as PhysicalTy
 use parquet::column::page::PageReader;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::data_type::{
-    DataType, DoubleType, FixedLenByteArray, FixedLenByteArrayType, FloatType, Int32Type, Int64Type,
+    ByteArray, ByteArrayType, DataType, DoubleType, FixedLenByteArray, FixedLenByteArrayType,
+    FloatType, Int32Type, Int64Type,
 };
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
@@ -87,12 +88,12 @@ pub fn read<C: Code, const N: usize>(
     Ok(())
 }
 
-/// Whether the keys of a file are byte arrays of this length, and not integers.
+/// Whether the keys of a file are byte arrays of this length, or may be, and not integers.
 pub fn has_keys_of(name: &str, file: &File, length: usize) -> Result<bool> {
     let reader = open_file(name, file)?;
     let schema = reader.metadata().file_metadata().schema_descr();
     let [keys, _] = places(name, None, schema)?;
-    Ok(bytes_of_each(&schema.column(keys)) == Some(length))
+    Ok(may_have_bytes(&schema.column(keys), length))
 }
 
 fn open_file(name: &str, file: &File) -> Result<SerializedFileReader<File>> {
@@ -225,6 +226,8 @@ enum Numbers {
     Float(ColumnReaderImpl<FloatType>),
     Double(ColumnReaderImpl<DoubleType>),
     Bytes(ColumnReaderImpl<FixedLenByteArrayType>),
+    /// Byte arrays of any lengths, as other programs write those of one length.
+    AnyBytes(ColumnReaderImpl<ByteArrayType>),
 }
 
 impl Column {
@@ -250,8 +253,7 @@ impl Column {
             });
         }
         let values = kind.values();
-        let is_bytes =
-            matches!(kind, Kind::Wide(length) if bytes_of_each(&descriptor) == Some(length));
+        let is_bytes = matches!(kind, Kind::Wide(length) if may_have_bytes(&descriptor, length));
         let is_unsigned = match values {
             _ if is_bytes => Some(true),
             Values::Float => is_flat(&descriptor).then_some(false),
@@ -269,6 +271,7 @@ impl Column {
             ColumnReader::FixedLenByteArrayColumnReader(reader) if is_bytes => {
                 Numbers::Bytes(reader)
             }
+            ColumnReader::ByteArrayColumnReader(reader) if is_bytes => Numbers::AnyBytes(reader),
             _ => return Err(unsuitable()),
         };
         Ok(Self {
@@ -319,10 +322,16 @@ impl Column {
             }
             Numbers::Bytes(reader) => {
                 let (arrays, present) = records(reader, is_optional).map_err(failed)?;
-                let bits = |array: &FixedLenByteArray| {
-                    let bytes = array.data().iter();
-                    bytes.fold(0, |number, &byte| number << 8 | u128::from(byte))
-                };
+                let bits = |array: &FixedLenByteArray| number_of(array.data());
+                (arrays.iter().map(bits).collect(), present)
+            }
+            Numbers::AnyBytes(reader) => {
+                let (arrays, present) = records(reader, is_optional).map_err(failed)?;
+                let has_all = |array: &ByteArray| array.len() == size_of::<u128>();
+                if let Some(row) = arrays.iter().position(|array| !has_all(array)) {
+                    return Err(cell(row, "is a byte array of another length than 16"));
+                }
+                let bits = |array: &ByteArray| number_of(array.data());
                 (arrays.iter().map(bits).collect(), present)
             }
         };
@@ -434,13 +443,26 @@ fn is_flat(column: &ColumnDescriptor) -> bool {
     column.max_rep_level() == 0 && column.max_def_level() <= 1
 }
 
-/// How long the byte arrays of a column are, if it has one a row, all of one length.
-fn bytes_of_each(column: &ColumnDescriptor) -> Option<usize> {
-    let is_it = column.physical_type() == PhysicalType::FIXED_LEN_BYTE_ARRAY && is_flat(column);
-    // Decimals, UUIDs and the like are no k-mers.
-    let is_it = is_it && column.logical_type_ref().is_none();
-    let length = is_it.then(|| column.type_length())?;
-    usize::try_from(length).ok()
+/// The number of which these are the bytes, the highest first.
+fn number_of(bytes: &[u8]) -> u128 {
+    let bytes = bytes.iter();
+    bytes.fold(0, |number, &byte| number << 8 | u128::from(byte))
+}
+
+/// Whether a column has one byte array a row, and all may be of this length: other programs do not say that they are.
+fn may_have_bytes(column: &ColumnDescriptor, length: usize) -> bool {
+    // Texts, decimals, UUIDs and the like are no k-mers.
+    let is_plain =
+        column.logical_type_ref().is_none() && column.converted_type() == ConvertedType::NONE;
+    is_plain
+        && is_flat(column)
+        && match column.physical_type() {
+            PhysicalType::FIXED_LEN_BYTE_ARRAY => {
+                usize::try_from(column.type_length()) == Ok(length)
+            }
+            PhysicalType::BYTE_ARRAY => true,
+            _ => false,
+        }
 }
 
 /// Whether a column has unsigned integers; none if it has anything but one integer a row.
@@ -478,6 +500,65 @@ mod tests {
 
     use super::*;
     use crate::columns::{ColumnWriter, Group};
+
+    /// Fault P7: what other programs make of keys of 16 bytes.
+    #[test]
+    fn byte_arrays_of_no_fixed_length_are_keys_too() {
+        use parquet::file::properties::WriterProperties;
+        use parquet::file::writer::SerializedFileWriter;
+        use parquet::schema::parser::parse_message_type;
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.parquet");
+        let keys: [u128; 4] = [0, 1 << 127 | 3, 7, u128::MAX];
+        let write = |column: &str, keys: &[Vec<u8>], has_dictionary| {
+            let message = format!("message m {{ {column} key; required int64 value; }}");
+            let schema = Arc::new(parse_message_type(&message).unwrap());
+            let properties = WriterProperties::builder().set_dictionary_enabled(has_dictionary);
+            let properties = Arc::new(properties.build());
+            let file = File::create(&path).unwrap();
+            let mut writer = SerializedFileWriter::new(file, schema, properties).unwrap();
+            let mut group = writer.next_row_group().unwrap();
+            let keys: Vec<ByteArray> = keys.iter().cloned().map(ByteArray::from).collect();
+            let levels = column.starts_with("optional").then(|| vec![1; keys.len()]);
+            let mut column = group.next_column().unwrap().unwrap();
+            let typed = column.typed::<ByteArrayType>();
+            typed.write_batch(&keys, levels.as_deref(), None).unwrap();
+            column.close().unwrap();
+            let mut column = group.next_column().unwrap().unwrap();
+            let values: Vec<i64> = (5..).take(keys.len()).collect();
+            let typed = column.typed::<Int64Type>();
+            typed.write_batch(&values, None, None).unwrap();
+            column.close().unwrap();
+            group.close().unwrap();
+            writer.close().unwrap();
+        };
+        let read = || {
+            let file = File::open(&path).unwrap();
+            let is_wide = has_keys_of("a.parquet", &file, 16).unwrap();
+            let mut rows = Vec::new();
+            let take = &mut |key: u128, value| {
+                rows.push((key, value));
+                Ok(())
+            };
+            let name = "a.parquet";
+            let read = read::<_, 2>(name, file, None, Values::Unsigned, 1 << 20, take);
+            read.map(|()| (is_wide, rows))
+        };
+        let bytes = keys.map(|key| key.to_be_bytes().to_vec());
+        for column in ["required binary", "optional binary"] {
+            for has_dictionary in [true, false] {
+                write(column, &bytes, has_dictionary);
+                let expected = keys.into_iter().zip(5..).collect();
+                assert_eq!(read().unwrap(), (true, expected), "{column}");
+            }
+        }
+        let short = [bytes[0].clone(), bytes[1][..15].to_vec()];
+        write("required binary", &short, false);
+        let error = read().unwrap_err().to_string();
+        assert!(error.contains("row 2: `key`"), "{error}");
+        assert!(error.contains("another length than 16"), "{error}");
+    }
 
     #[test]
     fn damaged_files_are_errors_or_other_numbers_but_no_panics() {
