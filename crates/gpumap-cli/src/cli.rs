@@ -275,8 +275,8 @@ impl CountArgs {
 #[derive(Debug, Args)]
 pub struct OutputArgs {
     /// Where the counts go: lines of k-mer, tab, count to .tsv, .txt or -, which is standard output; with commas to
-    /// .csv; packed by gzip with .gz behind it; pairs of the packed k-mer and the count to .bin, .gpumap or .parquet. K-mers of more than 32 bases
-    /// do not go to .bin.
+    /// .csv; packed by gzip with .gz behind it; a sorted and packed database to .gpk; pairs of the packed k-mer and the count to
+    /// .bin, .gpumap or .parquet. K-mers of more than 32 bases do not go to .bin.
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub output: PathBuf,
 
@@ -284,7 +284,8 @@ pub struct OutputArgs {
     #[arg(long, value_enum)]
     pub format: Option<Format>,
 
-    /// Put the k-mers in alphabetical order instead of the order in which they come.
+    /// Put the k-mers in alphabetical order instead of the order in which they come. Those of .gpk, and those from databases, always
+    /// are in that order.
     #[arg(long)]
     pub sorted: bool,
 
@@ -311,7 +312,7 @@ pub struct OutputArgs {
 #[derive(Debug, Args)]
 pub struct LoadArgs {
     /// Pairs of unsigned 64-bit integers, or of the values that --values says: .csv or .tsv with or without a header, .bin for
-    /// little-endian key, value, ..., .gpumap for a saved map, .parquet; - is standard input as TSV.
+    /// little-endian key, value, ..., .gpumap for a saved map, .gpk, .parquet; - is standard input as TSV.
     /// Several files are read one after the other.
     #[arg(value_name = "PAIRS", required = true)]
     pub pairs: Vec<PathBuf>,
@@ -320,7 +321,7 @@ pub struct LoadArgs {
     #[arg(long, value_enum)]
     pub format: Option<Format>,
 
-    /// Keys to look up: one column of .csv or .tsv, .bin, or the keys of a .gpumap or .parquet.
+    /// Keys to look up: one column of .csv or .tsv, .bin, or the keys of a .gpk, .gpumap or .parquet.
     #[arg(long, value_name = "KEYS")]
     pub lookup: Option<PathBuf>,
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::cli::{CountArgs, Session};
-use crate::counts::CountsOutput;
+use crate::counts::{CountsOutput, Order};
 use crate::engine::Engine;
 use crate::error::{Error, Result, printable};
 use crate::feed::{self, Feed};
@@ -168,7 +168,8 @@ fn run_with<C: Code>(args: &CountArgs, session: &Session) -> Result<()> {
         length: args.k,
         strand: wanted.strand,
     };
-    let written = counts.write(Some(kind), table.len(), counted.kmers, &progress, |take| {
+    let distinct = (table.len(), Order::Any);
+    let written = counts.write(Some(kind), distinct, counted.kmers, &progress, |take| {
         table.stream(take)?
     })?;
     commit_all(written.staged)?;

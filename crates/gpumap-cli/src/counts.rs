@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use rayon::prelude::*;
 
 use crate::cli::OutputArgs;
-use crate::dump::Pairs;
 use crate::emit::{Content, Take, stream};
 use crate::error::{Error, Result};
 use crate::format::Format;
@@ -14,7 +13,24 @@ use crate::kind::KmerKind;
 use crate::kmer::Code;
 use crate::output::{Destination, OutputKind, Staged};
 use crate::progress::Progress;
+use crate::sorter::Sorter;
 use crate::spectrum::Spectrum;
+
+/// In which order k-mers come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// In that of their keys.
+    ByKey,
+    /// In another one.
+    Any,
+}
+
+/// The bits of the keys of these k-mers, or of any.
+pub fn key_bits<C>(kind: Option<KmerKind>) -> u32 {
+    kind.map_or(8 * size_of::<C>() as u32, |kind| {
+        2 * kind.length.get() as u32
+    })
+}
 
 /// The outputs of counts that were requested.
 pub struct CountsOutput {
@@ -67,12 +83,12 @@ impl CountsOutput {
         all.chain(&self.drawing).chain(&self.histogram).collect()
     }
 
-    /// Writes about `pairs` k-mers of a kind with their counts, of which none is above `largest`, as `feed` gives them. Histogram and drawing show all
-    /// of them, whatever the bounds are.
+    /// Writes about `pairs` k-mers of a kind with their counts, of which none is above `largest`, as `feed` gives them, each k-mer
+    /// once. Histogram and drawing show all of them, whatever the bounds are.
     pub fn write<C: Code>(
         &self,
         kind: Option<KmerKind>,
-        pairs: usize,
+        (pairs, order): (usize, Order),
         largest: u64,
         progress: &Progress,
         feed: impl FnOnce(&mut Take<'_, C>) -> Result<()>,
@@ -82,6 +98,9 @@ impl CountsOutput {
             (Some(drawing), Some(kind)) => Some((drawing, kind)),
             (Some(_), None) => return Err(Error::UnknownKmers),
         };
+        if self.format == Format::Gpk && kind.is_none() {
+            return Err(Error::UnknownKmers);
+        }
         let mut spectrum = Spectrum::default();
         let is_shown = self.histogram.is_some() || drawing.is_some();
         let feed = |take: &mut Take<'_, C>| {
@@ -96,15 +115,21 @@ impl CountsOutput {
         let mut content = Content::all(self.format, kind);
         content.bounds = self.bounds.clone();
         content.largest = largest.min(*self.bounds.end());
-        let pairs = if self.is_sorted {
-            let mut sorted = Pairs::with_capacity(pairs);
+        let is_to_sort = order == Order::Any && (self.is_sorted || self.format == Format::Gpk);
+        let pairs = if is_to_sort {
+            let mut sorter = Sorter::new(key_bits::<C>(kind), self.bounds.clone());
             feed(&mut |keys, counts| {
-                sorted.extend(keys, counts);
+                sorter.extend(keys, counts);
                 Ok(())
             })?;
-            sorted.sort();
-            let written = sorted.write(file.out(), content, progress);
-            written.map_err(file.failed())?
+            let mut sorted = sorter.sorted();
+            stream(&mut file, content, pairs, progress, |take| {
+                while sorted.advance() {
+                    let (keys, counts) = sorted.pairs();
+                    take(keys, counts)?;
+                }
+                Ok(())
+            })?
         } else {
             stream(&mut file, content, pairs, progress, feed)?
         };

@@ -5,7 +5,6 @@
 //! pairs are in memory as bytes, however many there are.
 
 use std::io::{self, Write};
-use std::marker::PhantomData;
 use std::ops::RangeInclusive;
 
 use gpumap::Value;
@@ -15,6 +14,7 @@ use rayon::prelude::*;
 use crate::columns::{ColumnWriter, Group};
 use crate::error::Result;
 use crate::format::Format;
+use crate::gpk;
 use crate::kind::KmerKind;
 use crate::kmer::{Code, KmerLength};
 use crate::output::{Out, Staged};
@@ -166,14 +166,16 @@ impl Content {
 /// Writes pairs to an output.
 pub struct PairWriter<'a, C = u64> {
     content: Content,
-    target: Target<'a>,
+    target: Target<'a, C>,
     written: u64,
-    _keys: PhantomData<C>,
 }
 
-enum Target<'a> {
-    Blocks(Blocks<'a>),
+enum Target<'a, C> {
+    /// Text, numbers, or the blocks of a saved map in their frame.
+    Blocks(Blocks<'a>, Option<Frame>),
     Columns(Box<ColumnWriter<&'a mut Out>>),
+    /// Takes k-mers in their order.
+    Kmers(Box<gpk::Writer<'a, C>>),
 }
 
 impl<'a, C: Code> PairWriter<'a, C> {
@@ -194,15 +196,18 @@ impl<'a, C: Code> PairWriter<'a, C> {
                 }
                 let (frame, header) = Frame::begin(&header);
                 out.write_all(&header)?;
-                Target::Blocks(Blocks::new(out, Some(frame)))
+                Target::Blocks(Blocks::new(out), Some(frame))
             }
-            Format::Bin | Format::Csv | Format::Tsv => Target::Blocks(Blocks::new(out, None)),
+            Format::Gpk => {
+                let kind = content.kind.ok_or(io::ErrorKind::InvalidInput)?;
+                Target::Kmers(Box::new(gpk::Writer::new(out, kind)?))
+            }
+            Format::Bin | Format::Csv | Format::Tsv => Target::Blocks(Blocks::new(out), None),
         };
         Ok(Self {
             content,
             target,
             written: 0,
-            _keys: PhantomData,
         })
     }
 
@@ -210,7 +215,34 @@ impl<'a, C: Code> PairWriter<'a, C> {
     pub fn write(&mut self, rows: Rows<'_, C>, progress: &Progress) -> io::Result<()> {
         for span in rows.pieces(SPAN) {
             self.written += match &mut self.target {
-                Target::Blocks(blocks) => blocks.write(span, &self.content)?,
+                Target::Blocks(blocks, frame) => {
+                    let pieces: Vec<Rows<'_, C>> = span.pieces(PIECE).collect();
+                    let content = &self.content;
+                    let made =
+                        blocks.make(pieces.len(), |i, block| make(pieces[i], content, block))?;
+                    let mut pairs = 0;
+                    for made in made {
+                        pairs += made.pairs;
+                        if let (Some(frame), Some(block)) = (frame.as_mut(), &made.block) {
+                            frame.add(block);
+                        }
+                    }
+                    pairs
+                }
+                Target::Kmers(kmers) => {
+                    let all = 0..=u64::MAX;
+                    match span {
+                        Rows::Columns(keys, counts) if self.content.bounds == all => {
+                            kmers.write(keys, counts)?;
+                            keys.len() as u64
+                        }
+                        _ => {
+                            let (keys, counts) = span.columns(&self.content.bounds);
+                            kmers.write(&keys, &counts)?;
+                            keys.len() as u64
+                        }
+                    }
+                }
                 Target::Columns(columns) => {
                     let pieces: Vec<Rows<'_, C>> = span.pieces(GROUP).collect();
                     let groups = pieces.par_iter().map(|piece| {
@@ -234,8 +266,14 @@ impl<'a, C: Code> PairWriter<'a, C> {
     /// Writes what is left and the end; returns how many pairs the output has.
     pub fn finish(self) -> io::Result<u64> {
         match self.target {
-            Target::Blocks(blocks) => blocks.finish()?,
+            Target::Blocks(blocks, frame) => {
+                let out = blocks.finish()?;
+                if let Some(frame) = frame {
+                    out.write_all(&frame.end())?;
+                }
+            }
             Target::Columns(columns) => columns.finish()?,
+            Target::Kmers(kmers) => return kmers.finish(),
         }
         Ok(self.written)
     }
@@ -263,10 +301,8 @@ pub fn stream<C: Code>(
 pub type Take<'a, C = u64> = dyn FnMut(&[C], &[u64]) -> Result<()> + 'a;
 
 /// Blocks of bytes on their way to an output.
-struct Blocks<'a> {
+pub struct Blocks<'a> {
     out: &'a mut Out,
-    /// Of a saved map.
-    frame: Option<Frame>,
     /// To be written.
     ready: Vec<Vec<u8>>,
     /// Memory of blocks that were written.
@@ -274,46 +310,44 @@ struct Blocks<'a> {
 }
 
 impl<'a> Blocks<'a> {
-    fn new(out: &'a mut Out, frame: Option<Frame>) -> Self {
+    /// None yet.
+    pub fn new(out: &'a mut Out) -> Self {
         Self {
             out,
-            frame,
             ready: Vec::new(),
             spare: Vec::new(),
         }
     }
 
-    /// Makes blocks of these rows while those before are written; returns how many pairs they have.
-    fn write<C: Code>(&mut self, rows: Rows<'_, C>, content: &Content) -> io::Result<u64> {
-        let pieces: Vec<Rows<'_, C>> = rows.pieces(PIECE).collect();
-        let mut blocks = std::mem::take(&mut self.spare);
-        blocks.resize_with(pieces.len(), Vec::new);
+    /// Makes so many blocks, each in an empty vector, while those before are written.
+    pub fn make<T: Send>(
+        &mut self,
+        blocks: usize,
+        make: impl Fn(usize, &mut Vec<u8>) -> io::Result<T> + Sync,
+    ) -> io::Result<Vec<T>> {
+        let mut to_fill = std::mem::take(&mut self.spare);
+        to_fill.resize_with(blocks, Vec::new);
         let (written, made) = rayon::join(
             || self.out.append(&self.ready),
             || {
-                let pairs = pieces.par_iter().zip(&mut blocks);
-                let made = pairs.map(|(&piece, block)| make(piece, content, block));
-                made.collect::<io::Result<Vec<Made>>>()
+                let blocks = to_fill.par_iter_mut().enumerate();
+                let made = blocks.map(|(i, block)| {
+                    block.clear();
+                    make(i, block)
+                });
+                made.collect::<io::Result<Vec<T>>>()
             },
         );
         written?;
-        let mut pairs = 0;
-        for made in made? {
-            pairs += made.pairs;
-            if let (Some(frame), Some(block)) = (&mut self.frame, &made.block) {
-                frame.add(block);
-            }
-        }
-        self.spare = std::mem::replace(&mut self.ready, blocks);
-        Ok(pairs)
+        let made = made?;
+        self.spare = std::mem::replace(&mut self.ready, to_fill);
+        Ok(made)
     }
 
-    fn finish(self) -> io::Result<()> {
+    /// Writes what is left; returns the output.
+    pub fn finish(self) -> io::Result<&'a mut Out> {
         self.out.append(&self.ready)?;
-        match self.frame {
-            Some(frame) => self.out.write_all(&frame.end()),
-            None => Ok(()),
-        }
+        Ok(self.out)
     }
 }
 
@@ -324,9 +358,8 @@ struct Made {
     block: Option<Block>,
 }
 
-/// Makes the bytes of a piece in `bytes`, whatever they are now.
+/// Makes the bytes of a piece.
 fn make<C: Code>(piece: Rows<'_, C>, content: &Content, bytes: &mut Vec<u8>) -> io::Result<Made> {
-    bytes.clear();
     let (pairs, block) = match content.format {
         Format::Csv | Format::Tsv => {
             bytes.reserve(piece.len() * most_row::<C>());
@@ -347,7 +380,8 @@ fn make<C: Code>(piece: Rows<'_, C>, content: &Content, bytes: &mut Vec<u8>) -> 
             };
             (keys.len(), block?)
         }
-        Format::Bin | Format::Parquet => {
+        // Of the other formats pieces are not made here.
+        Format::Bin | Format::Parquet | Format::Gpk => {
             bytes.reserve(piece.len() * number_bytes::<C>());
             piece.within(&content.bounds, ToNumbers(bytes));
             (bytes.len() / number_bytes::<C>(), None)
@@ -383,8 +417,10 @@ fn narrowed(values: &[u64]) -> io::Result<Vec<u32>> {
 mod tests {
     use super::*;
     use crate::dump::Pairs;
+    use crate::kmer::Strand;
     use crate::output::{Destination, commit_all};
     use crate::pairs::{Input, for_each_batch};
+    use crate::sorter::Sorter;
 
     /// Writes rows given in parts, and reads them again.
     fn there_and_back(
@@ -522,11 +558,20 @@ mod tests {
             .map(|i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 22)
             .collect();
         let values: Vec<u64> = keys.iter().map(|key| 1 + (key % 64) / 63).collect();
-        let kind = KmerKind::as_read(KmerLength::new(21).unwrap());
+        let kind = KmerKind {
+            length: KmerLength::new(21).unwrap(),
+            strand: Strand::AsRead,
+        };
         let cores = std::thread::available_parallelism().unwrap().get();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
-        for format in [Format::Tsv, Format::Bin, Format::Gpumap, Format::Parquet] {
+        for format in [
+            Format::Tsv,
+            Format::Bin,
+            Format::Gpumap,
+            Format::Gpk,
+            Format::Parquet,
+        ] {
             let mut bytes = Vec::new();
             for threads in [1, 2, 4, 8, 16].into_iter().filter(|&n| n <= cores) {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
@@ -537,7 +582,26 @@ mod tests {
                     let progress = Progress::hidden();
                     let all = |take: &mut Take<'_>| {
                         let mut spans = keys.chunks(SPAN).zip(values.chunks(SPAN));
-                        spans.try_for_each(|(keys, values)| take(keys, values))
+                        if format != Format::Gpk {
+                            return spans.try_for_each(|(keys, values)| take(keys, values));
+                        }
+                        let start = std::time::Instant::now();
+                        let mut sorter = Sorter::new(42, 0..=u64::MAX);
+                        spans.for_each(|(keys, values)| sorter.extend(keys, values));
+                        println!("  in buckets after {:?}", start.elapsed());
+                        let mut sorted = sorter.sorted();
+                        let mut sorting = std::time::Duration::ZERO;
+                        loop {
+                            let start = std::time::Instant::now();
+                            let is_there = sorted.advance();
+                            sorting += start.elapsed();
+                            if !is_there {
+                                println!("  sorted in {sorting:?}");
+                                return Ok(());
+                            }
+                            let (keys, values) = sorted.pairs();
+                            take(keys, values)?;
+                        }
                     };
                     let written = stream(&mut staged, content, keys.len(), &progress, all);
                     assert_eq!(written.unwrap(), pairs);

@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::format::Format;
+use crate::gpk::Damage;
 use crate::kind::KmerKind;
 use crate::kmer::KmerLength;
 use crate::limit::LINE_END;
@@ -129,7 +130,7 @@ pub enum Error {
     },
     /// A file of pairs or keys whose name ends in none of the formats.
     #[error(
-        "{}: the name must end in .csv, .tsv, .bin, .gpumap, .parquet, .csv.gz or .tsv.gz, \
+        "{}: the name must end in .csv, .tsv, .bin, .gpk, .gpumap, .parquet, .csv.gz or .tsv.gz, \
          or an option say the format",
         path.display()
     )]
@@ -162,7 +163,7 @@ pub enum Error {
         format: Format,
     },
     /// A format without keys of 16 bytes.
-    #[error("{}: {format} has no k-mers of more than 32 bases, use .gpumap, .parquet, .csv or .tsv", path.display())]
+    #[error("{}: {format} has no k-mers of more than 32 bases, use .gpk, .gpumap, .parquet, .csv or .tsv", path.display())]
     NarrowFormat {
         /// As given on the command line.
         path: PathBuf,
@@ -181,7 +182,7 @@ pub enum Error {
     },
     /// A file that cannot be a saved database.
     #[error(
-        "{}: a database is a file in .gpumap, .bin or .parquet, or --db-format says the format",
+        "{}: a database is a file in .gpk, .gpumap, .bin or .parquet, or --db-format says the format",
         path.display()
     )]
     NotADatabase {
@@ -200,7 +201,7 @@ pub enum Error {
     },
     /// A database whose keys are too short or too long for its k-mers.
     #[error(
-        "{name} has keys of {found} bytes: k-mers of up to 32 bases have 8, and longer ones 16, which only .gpumap has"
+        "{name} has keys of {found} bytes: k-mers of up to 32 bases have 8, and longer ones 16, which .bin cannot have"
     )]
     OtherKeys {
         /// The database.
@@ -246,13 +247,22 @@ pub enum Error {
         /// Why it is not.
         problem: &'static str,
     },
-    /// A database in which keys come more than once.
-    #[error("{name} has {twice} keys that come again: count-kmers writes each key once")]
-    KeysTwice {
-        /// The database.
+    /// A database in `.gpk` that is damaged, or none.
+    #[error("{name} {cause}")]
+    Database {
+        /// The input.
         name: String,
-        /// How many.
-        twice: u64,
+        /// What is wrong with it.
+        cause: Damage,
+    },
+    /// Pairs that are no k-mers, for the format of k-mers.
+    #[error(
+        "{}: .gpk is for k-mers, which have bases: use .gpumap, .parquet, .bin, .csv or .tsv",
+        path.display()
+    )]
+    OnlyKmers {
+        /// As given on the command line.
+        path: PathBuf,
     },
     /// A format that cannot be read from a pipe.
     #[error("{name}: {format} is read from its end, so it must be a file")]

@@ -6,8 +6,8 @@
 //!   Behind it, `.gz`: packed by gzip, written by all cores ([`crate::gzip`]); read whatever the name is.
 //! - `.bin`: nothing but little-endian `u64`s: key, value, key, value, ... (keys alone: key, key,
 //!   ...). A length that is no whole number of records is an error.
-//! - `.gpumap`: a saved map of the library ([`crate::saved`]); the only one from which numbers of 16 bytes are read, the k-mers
-//!   of more than 32 bases.
+//! - `.gpumap`: a saved map of the library ([`crate::saved`]), with numbers of 16 bytes too, the k-mers of more than 32 bases.
+//! - `.gpk`: a database of k-mers ([`crate::gpk`]); a file, as it is read from its end. Only k-mers are written to it.
 //! - `.parquet`: the columns `key` and `value` ([`crate::columns`]); a file, as it is read from its
 //!   end. Numbers of 16 bytes are written to it.
 
@@ -17,6 +17,7 @@ use std::path::Path;
 use clap::ValueEnum;
 
 use crate::error::{Error, Result};
+use crate::gpk;
 
 /// The end of a name that says what the file is, in lower case and with its dot, and whether gzip's `.gz` follows it.
 pub fn ending(path: &Path) -> (String, bool) {
@@ -42,6 +43,8 @@ pub enum Format {
     Bin,
     /// A saved map of the library.
     Gpumap,
+    /// A database of k-mers.
+    Gpk,
     /// Parquet.
     Parquet,
 }
@@ -68,10 +71,20 @@ impl Format {
             ".tsv" => Self::Tsv,
             ".bin" => Self::Bin,
             ".gpumap" => Self::Gpumap,
+            ".gpk" => Self::Gpk,
             ".parquet" => Self::Parquet,
             _ => return None,
         };
         (format.is_text() || !is_packed).then_some(format)
+    }
+
+    /// The format that the first bytes of a file say, of which there are 8 if it is long enough. None begins like a number or a text.
+    pub fn by_first_bytes(first: &[u8]) -> Option<Self> {
+        match first {
+            _ if first.starts_with(&gpk::MAGIC) => Some(Self::Gpk),
+            _ if first.starts_with(b"\x89gpumap\n") => Some(Self::Gpumap),
+            _ => None,
+        }
     }
 
     /// Whether it is rows of text, in which a field may be empty.
@@ -97,6 +110,7 @@ impl fmt::Display for Format {
             Self::Tsv => ".tsv",
             Self::Bin => ".bin",
             Self::Gpumap => ".gpumap",
+            Self::Gpk => ".gpk",
             Self::Parquet => ".parquet",
         })
     }
@@ -114,6 +128,7 @@ mod tests {
             ("a.b/c.TSV", Format::Tsv),
             ("a.csv.bin", Format::Bin),
             ("a.gpumap", Format::Gpumap),
+            ("a.gpk", Format::Gpk),
             ("a.Parquet", Format::Parquet),
             ("a.csv.gz", Format::Csv),
             ("a.TSV.GZ", Format::Tsv),
@@ -129,6 +144,7 @@ mod tests {
             "a.gz",
             "a.bin.gz",
             "a.gpumap.gz",
+            "a.gpk.gz",
             "a.csv.gz.gz",
             "a.csv.zst",
         ] {

@@ -6,11 +6,12 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::Parser;
-use gpumap_fuzz::{Target, Watched, mend_saved_map};
+use gpumap_fuzz::{Target, Watched, mend_database, mend_saved_map};
 
 use crate::cli::Cli;
 use crate::columns::{ColumnWriter, Group};
 use crate::error::{Result, one_line};
+use crate::gpk;
 use crate::gzip::tests::blocks;
 use crate::kmer::{Code, KmerLength, Kmers, Strand};
 use crate::ledger::Ledger;
@@ -173,6 +174,51 @@ fn saved_maps() {
         ..Target::default()
     };
     pairs("a.gpumap", target);
+}
+
+#[test]
+fn databases() {
+    let narrow = gpk::tests::kind(21, Strand::Canonical);
+    let wide = gpk::tests::kind(40, Strand::AsRead);
+    let many = |kmers| {
+        let kmers = gpk::tests::kmers::<u64>(narrow, kmers, gpk::tests::mixed);
+        gpk::tests::file_of(narrow, &kmers, usize::MAX)
+    };
+    let of_wide = gpk::tests::kmers::<u128>(wide, 60, gpk::tests::mixed);
+    let target = Target {
+        name: "databases",
+        good: vec![
+            many(0),
+            many(3),
+            many(300),
+            many(4_200),
+            gpk::tests::file_of(wide, &of_wide, usize::MAX),
+        ],
+        words: &[&gpk::MAGIC],
+        mend: mend_database,
+        // The blocks that are read at a time, of which each is full, whatever it has in the file.
+        memory: BUFFERS + 64 * 4096 * 24,
+        memory_per_byte: 16,
+        ..Target::default()
+    };
+    fn look_up<C: Code>(scratch: &Scratch) {
+        let file = fs::File::open(&scratch.path).unwrap();
+        let length = file.metadata().unwrap().len();
+        if let Some(reader) = check(gpk::Reader::<C>::open("a.gpk", file, length)) {
+            let wanted = [0, 1 << 20, 1 << 41, u128::MAX].map(C::of_number);
+            let counts = check(reader.counts_of(&wanted));
+            assert!(counts.is_none_or(|counts| counts.len() == wanted.len()));
+        }
+    }
+    let scratch = Scratch::named("a.gpk");
+    target.run(|bytes| {
+        fs::write(&scratch.path, bytes).unwrap();
+        rows::<u64, 2>(&scratch);
+        rows::<u64, 1>(&scratch);
+        rows::<u128, 2>(&scratch);
+        look_up::<u64>(&scratch);
+        look_up::<u128>(&scratch);
+    });
 }
 
 #[test]

@@ -17,12 +17,6 @@ pub struct KmerKind {
 const MARK: u8 = b'K';
 
 impl KmerKind {
-    /// K-mers as they are read.
-    pub fn as_read(length: KmerLength) -> Self {
-        let strand = Strand::AsRead;
-        Self { length, strand }
-    }
-
     /// The label of a saved map of them ([`gpumap::file::Header::label`]).
     pub fn label(self) -> [u8; 4] {
         // At most 64 bases.

@@ -31,6 +31,7 @@ mod feed;
 mod format;
 #[cfg(test)]
 mod fuzz;
+mod gpk;
 mod gzip;
 mod info;
 mod kind;
@@ -48,6 +49,7 @@ mod pipeline;
 mod progress;
 mod rows;
 mod saved;
+mod sorter;
 mod source;
 mod spectrum;
 mod summary;

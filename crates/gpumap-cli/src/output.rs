@@ -38,7 +38,9 @@ impl OutputKind {
     fn endings(self) -> &'static [&'static str] {
         match self {
             Self::Pairs => &[".csv", ".tsv", ".bin", ".gpumap", ".parquet"],
-            Self::Counts => &[".csv", ".tsv", ".txt", ".bin", ".gpumap", ".parquet"],
+            Self::Counts => &[
+                ".csv", ".tsv", ".txt", ".bin", ".gpk", ".gpumap", ".parquet",
+            ],
             Self::Found => &[".csv", ".tsv", ".txt"],
             Self::Histogram => &[".txt", ".tsv", ".hist", ".histo"],
             Self::Figures => &[".json"],
@@ -62,7 +64,7 @@ impl OutputKind {
 
 /// Whether files with this ending may be packed: others are not read as a stream.
 fn is_text(ending: &str) -> bool {
-    ![".bin", ".gpumap", ".parquet"].contains(&ending)
+    ![".bin", ".gpk", ".gpumap", ".parquet"].contains(&ending)
 }
 
 /// Where an output goes: a file, or standard output for `-`.
@@ -79,6 +81,9 @@ impl Destination {
     pub fn new(path: &Path, kind: OutputKind, asked: Option<Format>) -> Result<Self> {
         let (ending, is_packed) = ending(path);
         let path = path.to_owned();
+        if asked == Some(Format::Gpk) && kind != OutputKind::Counts {
+            return Err(Error::OnlyKmers { path });
+        }
         if let Some(format) = asked {
             return match is_packed && !format.is_text() {
                 true => Err(Error::PackedFormat { path, format }),
@@ -156,6 +161,15 @@ impl Destination {
 /// there, an output that cannot be made, a file named twice. Nothing is opened to be read, as a
 /// pipe can be read only once.
 pub fn check_paths(inputs: &[&Path], outputs: &[&Destination]) -> Result<()> {
+    check(inputs, outputs, true)
+}
+
+/// The same where an output may take the place of an input: it is there whole before it does.
+pub fn check_paths_of_databases(inputs: &[&Path], outputs: &[&Destination]) -> Result<()> {
+    check(inputs, outputs, false)
+}
+
+fn check(inputs: &[&Path], outputs: &[&Destination], inputs_stay: bool) -> Result<()> {
     let files = |path: &&Path| path.as_os_str() != "-";
     let same_file = |path: &Path| Error::SameFile {
         path: path.to_owned(),
@@ -174,7 +188,7 @@ pub fn check_paths(inputs: &[&Path], outputs: &[&Destination]) -> Result<()> {
     }
     // Two inputs may be one file: keys can be looked up in the file that they are from.
     let real = |path: &&Path| path.canonicalize().ok();
-    let inputs = inputs.iter().filter(|path| files(path));
+    let inputs = inputs.iter().filter(|path| inputs_stay && files(path));
     let mut taken: Vec<PathBuf> = inputs.filter_map(real).collect();
     for output in outputs {
         let Some(target) = output.check()? else {

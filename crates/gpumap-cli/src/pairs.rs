@@ -9,6 +9,7 @@ use flate2::bufread::MultiGzDecoder;
 use crate::columns;
 use crate::error::{Error, Result};
 use crate::format::Format;
+use crate::gpk;
 use crate::kmer::Code;
 use crate::progress::Progress;
 use crate::rows::{Row, Rows};
@@ -67,7 +68,7 @@ pub fn for_each_batch<C: Code, const N: usize>(
         let (file, length) = open_input(path)?;
         (Box::new(file), length)
     };
-    if input.columns.is_some() && matches!(format, Format::Bin | Format::Gpumap) {
+    if input.columns.is_some() && matches!(format, Format::Bin | Format::Gpumap | Format::Gpk) {
         return Err(Error::NoNames { name, format });
     }
     progress.start_bytes(length);
@@ -99,6 +100,18 @@ pub fn for_each_batch<C: Code, const N: usize>(
         Format::Gpumap => {
             let reader = BufReader::with_capacity(1 << 18, reader);
             saved::read::<C, N>(&name, reader, input.values, &mut take_pair)?;
+        }
+        Format::Gpk => {
+            // Of no use here: it goes to the end of the file first.
+            drop(reader);
+            let Some(length) = length else {
+                return Err(Error::NeedsFile { name, format });
+            };
+            if N > 1 && input.values != Values::Unsigned {
+                let found = Values::Unsigned;
+                return Err(Error::OtherValues { name, found });
+            }
+            gpk::read(&name, open_input(path)?.0, length, &mut take_pair)?;
         }
         Format::Parquet => {
             // Of no use here: it goes to the end of the file first.

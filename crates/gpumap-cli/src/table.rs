@@ -208,11 +208,6 @@ impl<C: Code> Table<C> {
         }
     }
 
-    /// Adds `values[i]` to what is kept under `keys[i]`; an absent key is inserted with it.
-    pub fn add(&mut self, keys: &[C], values: &[u64]) -> Result<()> {
-        self.merge(keys, values, Merge::Add)
-    }
-
     /// Merges `values[i]` with what is kept under `keys[i]`; an absent key is inserted with it.
     pub fn merge(&mut self, keys: &[C], values: &[u64], rule: Merge) -> Result<()> {
         self.write(keys.len(), op::merge(keys, values, rule))
@@ -390,7 +385,9 @@ mod tests {
         assert!(table.pairs().unwrap().as_slice().is_empty());
         for start in [0, 90, 150, 1000] {
             let keys: Vec<C> = (start..start + 100).map(key).chain([all_ones]).collect();
-            table.add(&keys, &vec![1; keys.len()]).unwrap();
+            table
+                .merge(&keys, &vec![1; keys.len()], Merge::Add)
+                .unwrap();
         }
         let mut pairs = table.pairs().unwrap();
         pairs.sort();
@@ -433,7 +430,7 @@ mod tests {
             (0, vec![None])
         );
         let keys: Vec<C> = (0..3000).map(|i| key(i % 1000)).collect();
-        table.add(&keys, &vec![2; 3000]).unwrap();
+        table.merge(&keys, &vec![2; 3000], Merge::Add).unwrap();
         table.count(&keys[..5]).unwrap();
         assert_eq!(table.insert(&[key(999), key(1000)], &[9, 9]).unwrap(), 1);
         let mut pairs = table.pairs().unwrap();
@@ -451,7 +448,7 @@ mod tests {
         assert_eq!((seen, table.len()), (1001, 1001));
         let mut fixed: Table<C> = Table::over(&group, Room::Fixed(10));
         assert!(matches!(
-            fixed.add(&keys, &vec![1; keys.len()]),
+            fixed.merge(&keys, &vec![1; keys.len()], Merge::Add),
             Err(Error::CapacityTooSmall { capacity: 10 })
         ));
     }
@@ -484,7 +481,9 @@ mod tests {
     fn no_more_room_than_there_are_keys() {
         let mut table: Table = table(Room::Growing { kinds: 4 });
         for _ in 0..3 {
-            table.add(&[0, 1, 2, 3, 0, 1, 2, 3], &[1; 8]).unwrap();
+            table
+                .merge(&[0, 1, 2, 3, 0, 1, 2, 3], &[1; 8], Merge::Add)
+                .unwrap();
         }
         let mut pairs = table.pairs().unwrap();
         pairs.sort();

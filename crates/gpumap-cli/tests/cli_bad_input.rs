@@ -193,7 +193,7 @@ fn pairs_that_are_none() {
         ("latin.csv", &["latin.csv, line"]),
         (
             "good.txt",
-            &["good.txt", ".csv, .tsv, .bin, .gpumap, .parquet"],
+            &["good.txt", ".csv, .tsv, .bin, .gpk, .gpumap, .parquet"],
         ),
         (
             "conflict.csv",

@@ -54,8 +54,17 @@ fn a_dump_is_what_was_counted() {
     count(&["-o", "c.parquet"]);
     count(&["-o", "c", "--format=gpumap"]);
     // The saved map says what its keys are; the others do not.
+    count(&["-o", "c.gpk"]);
+    fs::copy(scene.path("c.gpk"), scene.path("renamed.bin")).unwrap();
+    fs::copy(scene.path("c.gpumap"), scene.path("no-ending")).unwrap();
     for database in [
-        &["c.gpumap"][..],
+        &["c.gpk"][..],
+        &["c.gpk", "-k9"],
+        &["c.gpk", "--db-format=gpk"],
+        // The first bytes say what it is.
+        &["renamed.bin"],
+        &["no-ending"],
+        &["c.gpumap"],
         &["c.gpumap", "-k9"],
         &["c", "--db-format=gpumap"],
         &["c.bin", "-k", "9"],
@@ -110,7 +119,7 @@ fn what_is_not_counts_can_be_dumped_too() {
 fn queries_are_answered_as_by_jellyfish() {
     let scene = Scene::new().with("lambda.fa.gz", LAMBDA);
     for (options, name) in [(&["-C"][..], "canonical"), (&[], "as-read")] {
-        for format in ["gpumap", "bin", "parquet"] {
+        for format in ["gpk", "gpumap", "bin", "parquet"] {
             let output = format!("{name}.{format}");
             let count = ["count-kmers", "lambda.fa.gz", "-o", &output];
             scene.succeed(&[&count[..], options].concat());
@@ -132,7 +141,9 @@ fn queries_are_answered_as_by_jellyfish() {
                 AAACCCGCGAGGTCGCCGCCC 1\nAACCCGCGAGGTCGCCGCCCA 0\n";
     let query = |rest: &[&str]| scene.succeed(&[&["query"], rest].concat());
     for database in [
-        &["canonical.gpumap"][..],
+        &["canonical.gpk"][..],
+        &["canonical.gpk", "-k", "21"],
+        &["canonical.gpumap"],
         &["canonical.bin", "-C", "-k21"],
         &["canonical.parquet", "-Ck", "21"],
         &["canonical.gpumap", "-k", "21", "-C"],
@@ -215,9 +226,9 @@ fn queries_that_are_none() {
         (&["none.gpumap", "ACGTACG"], &["cannot open none.gpumap"]),
         (
             &["bad.fa", "ACGTACG"],
-            &["bad.fa", "a database is a file in .gpumap"],
+            &["bad.fa", "a database is a file in .gpk"],
         ),
-        (&["-", "ACGTACG"], &["a database is a file in .gpumap"]),
+        (&["-", "ACGTACG"], &["a database is a file in .gpk"]),
         (
             &["a.gpumap", "ACGTACG", "-o", "x.bin"],
             &["x.bin", ".csv or .tsv"],
@@ -341,10 +352,8 @@ fn databases_are_intersected_and_subtracted() {
     let diff = picked(&|left, right| left_over(left, right.unwrap_or(0)));
     let text = run("subtract", &["--counts", "diff", "--sorted"]);
     assert_eq!(text, diff);
-    // The order of the first database stays, and so does what it says.
-    scene.succeed(&["dump", "a.gpumap", "--sorted", "-o", "ordered.gpumap"]);
-    let arguments = ["intersect", "ordered.gpumap", "b.gpumap"];
-    assert_eq!(scene.succeed(&arguments), min);
+    // They are in order, and what the first database says stays.
+    assert_eq!(run("intersect", &[]), min);
     run("subtract", &["-o", "rest.gpumap"]);
     assert_eq!(scene.succeed(&["dump", "rest.gpumap", "--sorted"]), absent);
     let nothing = ["subtract", "a.gpumap", "a.gpumap", "-o", "nothing.gpumap"];
@@ -386,9 +395,9 @@ fn databases_that_do_not_go_together() {
             ("cut.gpumap", &["cut.gpumap", "cut off"]),
             ("damaged.gpumap", &["damaged.gpumap", "checksum"]),
             ("odd.bin", &["odd.bin", "multiple of 16"]),
-            ("text.tsv", &["text.tsv", "a database is a file in .gpumap"]),
+            ("text.tsv", &["text.tsv", "a database is a file in .gpk"]),
             ("none.gpumap", &["cannot open none.gpumap"]),
-            ("-", &["a database is a file in .gpumap"]),
+            ("-", &["a database is a file in .gpk"]),
         ] {
             fails(
                 &scene,
@@ -402,8 +411,6 @@ fn databases_that_do_not_go_together() {
             );
         }
         fails(&scene, &[command], &["DB"]);
-        let onto = [command, "a.gpumap", "b.gpumap", "-o", "b.gpumap"];
-        fails(&scene, &onto, &["named twice"]);
         let counts = [command, "a.gpumap", "b.gpumap", "--counts", "mean"];
         fails(&scene, &counts, &["--counts", "mean"]);
         fails(
@@ -415,18 +422,16 @@ fn databases_that_do_not_go_together() {
         fails(&scene, &bounds, &["--min-count"]);
     }
     for command in ["intersect", "subtract"] {
-        let twice = [command, "a.gpumap", "twice.bin"];
-        fails(&scene, &twice, &["twice.bin has 1 keys that come again"]);
         fails(&scene, &[command, "a.gpumap"], &["DB2"]);
     }
     for (arguments, causes) in [
         (&["cut.gpumap"][..], &["cut off"][..]),
         (&["damaged.gpumap"], &["checksum"]),
-        (&["text.tsv"], &["a database is a file in .gpumap"]),
-        (&["-"], &["a database is a file in .gpumap"]),
+        (&["text.tsv"], &["a database is a file in .gpk"]),
+        (&["-"], &["a database is a file in .gpk"]),
         (
             &["text.tsv", "--db-format=tsv"],
-            &["a database is a file in .gpumap"],
+            &["a database is a file in .gpk"],
         ),
         (&["text.tsv", "--db-format=gpumap"], &["not a saved map"]),
         (&["a.gpumap", "-k9"], &["7-mers", "-k asks for 9"]),
@@ -434,7 +439,6 @@ fn databases_that_do_not_go_together() {
             &["twice.bin", "--spectrum", "s.svg"],
             &["how long its k-mers are"],
         ),
-        (&["a.gpumap", "-o", "a.gpumap"], &["named twice"]),
         (&["a.gpumap", "-L2", "-U1"], &["--min-count"]),
         (&["a.gpumap", "--spectrum", "s.png"], &[".svg"]),
         (&["a.gpumap", "--histogram", "-"], &["named twice"]),
@@ -534,6 +538,234 @@ fn keys_that_are_no_kmers_are_refused() {
     );
 }
 
+/// Three databases in three formats, beside what a map of the standard library makes of them.
+#[test]
+fn databases_of_any_formats_go_together() {
+    let (scene, a, b) = two();
+    scene.succeed(&[
+        "count-kmers",
+        "reads.fq.gz",
+        "-k7",
+        "-C",
+        "-o",
+        "c.gpk",
+        "-L2",
+    ]);
+    let c = counts_of(&scene.succeed(&["dump", "c.gpk"]));
+    scene.succeed(&["dump", "a.gpumap", "-o", "a.parquet"]);
+    scene.succeed(&["dump", "b.gpumap", "-o", "b.bin"]);
+    scene.succeed(&["dump", "b.gpumap", "-o", "b.gpk"]);
+    let mut sum = Counts::new();
+    for (kmer, count) in a.iter().chain(&b).chain(&c) {
+        *sum.entry(kmer.clone()).or_default() += count;
+    }
+    let expected = text_of(sum.clone());
+    for b in ["b.bin", "b.gpumap", "b.gpk"] {
+        let merge =
+            |rest: &[&str]| scene.succeed(&[&["merge", "a.parquet", b, "c.gpk"], rest].concat());
+        assert_eq!(merge(&[]), expected);
+        merge(&["-o", "sum.gpk"]);
+        assert_eq!(scene.succeed(&["dump", "sum.gpk"]), expected);
+        merge(&["-o", "sum.gpumap", "--histogram", "h.txt"]);
+        let dumped = scene.succeed(&["dump", "sum.gpumap", "--histogram", "h2.txt"]);
+        assert_eq!(dumped, expected);
+        assert_eq!(scene.read("h.txt"), scene.read("h2.txt"));
+    }
+    // Every way to the same content gives the same file.
+    let bytes = |name: &str| fs::read(scene.path(name)).unwrap();
+    let whole = bytes("sum.gpk");
+    for threads in ["1", "2"] {
+        let again = ["dump", "sum.gpumap", "-o", "again.gpk", "-t", threads];
+        scene.succeed(&again);
+        assert!(bytes("again.gpk") == whole);
+    }
+    let within = sum.into_iter().filter(|(_, count)| (5..=9).contains(count));
+    let within = text_of(within);
+    let bounds = ["dump", "sum.gpk", "-L5", "-U9"];
+    assert_eq!(scene.succeed(&bounds), within);
+    scene.succeed(&[&bounds[..], &["-o", "few.gpk"]].concat());
+    assert_eq!(scene.succeed(&["dump", "few.gpk"]), within);
+    // Pairs read it too, and have their own formats.
+    let numbers = scene.succeed(&["load", "b.bin", "--dump", "-", "--sorted"]);
+    assert_eq!(
+        scene.succeed(&["load", "b.gpk", "--dump", "-", "--sorted"]),
+        numbers
+    );
+    for (arguments, causes) in [
+        (
+            &["load", "b.gpk", "--dump", "x.gpk"][..],
+            &["x.gpk", "must end in"][..],
+        ),
+        (
+            &["load", "b.gpk", "--dump", "x", "--dump-format", "gpk"],
+            &["x: .gpk is for k-mers"],
+        ),
+        (
+            &["load", "b.gpk", "--values", "signed"],
+            &["b.gpk", "unsigned"],
+        ),
+        (&["load", "-", "--format", "gpk"], &["must be a file"]),
+        (
+            &["dump", "b.bin", "-o", "x.gpk"],
+            &["how long its k-mers are", "-k"],
+        ),
+        (
+            &["count-kmers", "lambda.fa.gz", "-o", "x.gpk.gz"],
+            &["must end in"],
+        ),
+    ] {
+        fails(&scene, arguments, causes);
+    }
+}
+
+/// Fault P18: an output appears when it is complete.
+#[test]
+fn an_output_may_take_the_place_of_a_database() {
+    let (scene, a, b) = two();
+    for format in ["gpk", "gpumap"] {
+        let [all, new] = ["all", "new"].map(|name| format!("{name}.{format}"));
+        scene.succeed(&["dump", "a.gpumap", "-o", &all]);
+        scene.succeed(&["dump", "b.gpumap", "-o", &new]);
+        scene.succeed(&["merge", &all, &new, "-o", &all]);
+        let mut sum = a.clone();
+        for (kmer, count) in &b {
+            *sum.entry(kmer.clone()).or_default() += count;
+        }
+        assert_eq!(scene.succeed(&["dump", &all]), text_of(sum.clone()));
+        scene.succeed(&["subtract", &all, &new, "--counts", "diff", "-o", &new]);
+        let left = sum.iter().filter_map(|(kmer, count)| {
+            let left = count - b.get(kmer).unwrap_or(&0);
+            (left > 0).then(|| (kmer.clone(), left))
+        });
+        assert_eq!(scene.succeed(&["dump", &new]), text_of(left));
+        scene.succeed(&["intersect", &all, &all, "-o", &all]);
+        scene.succeed(&["dump", &all, "-L2", "-o", &all]);
+        let kept = sum.into_iter().filter(|&(_, count)| count > 1);
+        assert_eq!(scene.succeed(&["dump", &all]), text_of(kept));
+    }
+    // What goes wrong leaves it as it was.
+    let before = fs::read(scene.path("all.gpk")).unwrap();
+    let arguments = ["merge", "all.gpk", "lambda.fa.gz", "-o", "all.gpk"];
+    fails(&scene, &arguments, &["a database is a file in"]);
+    assert!(fs::read(scene.path("all.gpk")).unwrap() == before);
+    // An input of sequences stays.
+    let onto = ["query", "a.gpumap", "-s", "all.gpk", "-o", "all.gpk"];
+    fails(&scene, &onto, &["all.gpk"]);
+}
+
+/// Faults P13 and P14: one rule for keys that come again, and the end of what a count can be.
+#[test]
+fn counts_of_equal_keys_are_added_up_to_the_greatest() {
+    let file = |pairs: &[(u64, u64)]| {
+        let words = pairs.iter().flat_map(|&(key, count)| [key, count]);
+        words.flat_map(u64::to_le_bytes).collect::<Vec<u8>>()
+    };
+    let scene = Scene::new()
+        .with("twice.bin", file(&[(1, 5), (2, 6), (1, 7), (0, 1)]))
+        .with(
+            "full.bin",
+            file(&[(2, u64::MAX - 6), (1, u64::MAX), (3, 1)]),
+        )
+        .with("over.bin", file(&[(3, u64::MAX), (3, 2)]))
+        .with("q.fa", ">q\nAACAA\n");
+    let most = u64::MAX;
+    for (arguments, expected, saturated) in [
+        (
+            &["dump", "twice.bin"][..],
+            "AA\t1\nAC\t12\nAG\t6\n".to_owned(),
+            0,
+        ),
+        (
+            &["query", "twice.bin", "AC", "AT"],
+            "AC 12\nAT 0\n".to_owned(),
+            0,
+        ),
+        (
+            &["query", "twice.bin", "q.fa"],
+            "AA 1\nAC 12\nCA 0\nAA 1\n".to_owned(),
+            0,
+        ),
+        (
+            &["merge", "twice.bin", "full.bin"],
+            format!("AA\t1\nAC\t{most}\nAG\t{most}\nAT\t1\n"),
+            1,
+        ),
+        (
+            &["intersect", "twice.bin", "full.bin", "--counts", "sum"],
+            format!("AC\t{most}\nAG\t{most}\n"),
+            1,
+        ),
+        (
+            &["subtract", "twice.bin", "full.bin"],
+            "AA\t1\n".to_owned(),
+            0,
+        ),
+        (
+            &["intersect", "full.bin", "twice.bin", "--counts", "diff"],
+            format!("AC\t{}\nAG\t{}\n", most - 12, most - 12),
+            0,
+        ),
+        (&["dump", "over.bin"], format!("AT\t{most}\n"), 1),
+        (&["query", "over.bin", "AT"], format!("AT {most}\n"), 0),
+    ] {
+        let outcome = scene.run(&[arguments, &["-k2"]].concat());
+        assert_eq!(outcome.code, Some(0), "{arguments:?}: {outcome:?}");
+        assert_eq!(outcome.stdout, expected, "{arguments:?}");
+        let warning = format!("warning: {saturated} counts are above 2^64-1");
+        assert_eq!(
+            outcome.stderr.contains(&warning),
+            saturated > 0,
+            "{outcome:?}"
+        );
+    }
+    // Sums that fit are written whole, in every format.
+    scene.succeed(&["dump", "full.bin", "-k2", "-o", "full.gpk"]);
+    scene.succeed(&["dump", "full.gpk", "-o", "full.gpumap"]);
+    assert_eq!(
+        scene.succeed(&["dump", "full.gpumap"]),
+        format!("AC\t{most}\nAG\t{}\nAT\t1\n", most - 6)
+    );
+}
+
+#[test]
+fn a_damaged_database_is_named() {
+    let (scene, _, _) = two();
+    scene.succeed(&["dump", "a.gpumap", "-o", "good.gpk"]);
+    let good = fs::read(scene.path("good.gpk")).unwrap();
+    let mut damaged = good.clone();
+    damaged[100] ^= 1;
+    let scene = scene
+        .with("damaged.gpk", damaged)
+        .with("cut.gpk", &good[..good.len() - 1])
+        .with("short.gpk", &good[..12])
+        .with("none.gpk", "text and more of it");
+    for (name, causes) in [
+        (
+            "damaged.gpk",
+            &[
+                "damaged.gpk is damaged",
+                "block 0",
+                "count its k-mers again",
+            ][..],
+        ),
+        ("cut.gpk", &["cut.gpk is damaged or cut off"]),
+        ("short.gpk", &["short.gpk is damaged or cut off"]),
+        ("none.gpk", &["none.gpk is not a .gpk database"]),
+    ] {
+        for arguments in [
+            &["dump", name][..],
+            &["query", name, "AAAAAAA"],
+            &["query", name, "lambda.fa.gz"],
+            &["merge", "a.gpumap", name, "-o", "out.gpk"],
+            &["intersect", "good.gpk", name, "-o", "out.gpk"],
+            &["subtract", name, "good.gpk", "-o", "out.gpk"],
+            &["load", name],
+        ] {
+            fails(&scene, arguments, causes);
+        }
+    }
+}
+
 #[test]
 fn databases_of_more_than_32_bases() {
     let scene = Scene::new()
@@ -548,6 +780,8 @@ fn databases_of_more_than_32_bases() {
         let text = [count("lambda.fa.gz", &[]), count("reads.fq.gz", &[])];
         count("lambda.fa.gz", &["-o", "a.gpumap"]);
         count("reads.fq.gz", &["-o", "b.gpumap", "--histogram", "h.txt"]);
+        count("reads.fq.gz", &["-o", "b.gpk"]);
+        assert_eq!(run(&["dump", "b.gpk"]), text[1]);
         assert_eq!(run(&["dump", "a.gpumap"]), text[0]);
         assert_eq!(run(&["dump", "b.gpumap", "-k", k]), text[1]);
         let unsorted = scene.succeed(&["dump", "b.gpumap", "--histogram", "h2.txt", "-o", "b.csv"]);
@@ -573,14 +807,14 @@ fn databases_of_more_than_32_bases() {
         for (kmer, count) in &b {
             *sum.entry(kmer.clone()).or_default() += count;
         }
-        for b in ["b.gpumap", "b.parquet"] {
+        for b in ["b.gpk", "b.gpumap", "b.parquet"] {
             assert_eq!(run(&["merge", "a.gpumap", b]), text_of(sum.clone()));
         }
 
-        // K-mers by themselves, and those of a file, in a table.
+        // K-mers by themselves, and those of a file.
         let (kmer, count) = b.iter().next_back().unwrap();
         let absent = "A".repeat(kmer.len());
-        for b in [&["b.gpumap"][..], &["b.parquet", "-C", "-k", k]] {
+        for b in [&["b.gpk"][..], &["b.gpumap"], &["b.parquet", "-C", "-k", k]] {
             let found = scene.succeed(&[&["query"], b, &[kmer, &absent]].concat());
             assert_eq!(found, format!("{kmer} {count}\n{absent} 0\n"));
         }

@@ -137,7 +137,7 @@ fn pairs_that_were_packed_are_read_again() {
 fn names_that_say_nothing_are_refused() {
     let scene = scene();
     scene.succeed(&["count-kmers", "lambda.fa.gz", "-o", "db.gpumap"]);
-    let counts = ".csv, .tsv, .txt, .bin, .gpumap, .parquet, .csv.gz, .tsv.gz or .txt.gz";
+    let counts = ".csv, .tsv, .txt, .bin, .gpk, .gpumap, .parquet, .csv.gz, .tsv.gz or .txt.gz";
     let text = ".csv, .tsv, .txt, .csv.gz, .tsv.gz or .txt.gz";
     let pairs = ".csv, .tsv, .bin, .gpumap, .parquet, .csv.gz or .tsv.gz";
     let histogram = ".txt, .tsv, .hist, .histo, .txt.gz, .tsv.gz, .hist.gz or .histo.gz";

@@ -14,10 +14,12 @@
 //! | `GPUMAP_FUZZ_SECONDS` | how long each target is tried, with seeds that differ from run to run |
 //! | `GPUMAP_FUZZ_SEED` | the first seed, to run something again |
 
+mod database;
 mod memory;
 mod mutate;
 mod saved;
 
+pub use database::mend_database;
 pub use memory::Watched;
 pub use saved::mend_saved_map;
 

@@ -1,5 +1,8 @@
 //! Saved maps: checksums that fit, so that what is after them is tried as well.
 
+use std::iter::once;
+use std::ops::Range;
+
 /// Bytes of a header; its last four are a checksum.
 const HEADER: usize = 64;
 /// Bytes that begin a block: how many pairs it has, and a checksum of them.
@@ -10,7 +13,7 @@ pub fn mend_saved_map(bytes: &mut [u8]) {
     if bytes.len() < HEADER {
         return;
     }
-    put(bytes, HEADER - 4, 0..HEADER - 4);
+    put(bytes, HEADER - 4, once(0..HEADER - 4));
     let key = usize::from(u16::from_le_bytes([bytes[14], bytes[15]]));
     let pair = key.saturating_add(word(bytes, 16) as usize);
     let mut at = HEADER;
@@ -20,13 +23,13 @@ pub fn mend_saved_map(bytes: &mut [u8]) {
         if pairs == 0 || end > bytes.len() {
             break;
         }
-        put(bytes, at + 4, at + BLOCK_START..end);
+        put(bytes, at + 4, once(at + BLOCK_START..end));
         at = end;
     }
     // The end record: no pairs, a checksum of everything, how many pairs there were, a checksum.
     if bytes.len() >= at + BLOCK_START + 12 && word(bytes, at) == 0 {
-        put(bytes, at + 4, 0..at);
-        put(bytes, at + 16, at..at + 16);
+        put(bytes, at + 4, once(0..at));
+        put(bytes, at + 16, once(at..at + 16));
     }
 }
 
@@ -34,8 +37,9 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// Puts the checksum of a part in its place.
-fn put(bytes: &mut [u8], at: usize, of: std::ops::Range<usize>) {
-    let checksum = crc32fast::hash(&bytes[of]);
-    bytes[at..at + 4].copy_from_slice(&checksum.to_le_bytes());
+/// Puts the checksum of some parts in its place.
+pub(crate) fn put(bytes: &mut [u8], at: usize, of: impl IntoIterator<Item = Range<usize>>) {
+    let mut crc = crc32fast::Hasher::new();
+    of.into_iter().for_each(|part| crc.update(&bytes[part]));
+    bytes[at..at + 4].copy_from_slice(&crc.finalize().to_le_bytes());
 }

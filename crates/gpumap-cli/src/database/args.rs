@@ -6,28 +6,45 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::{OutputArgs, ThreadArgs};
 use crate::format::Format;
-use crate::kmer::KmerLength;
+use crate::kind::KmerKind;
+use crate::kmer::{KmerLength, Strand};
 
 /// How saved databases are read.
 #[derive(Debug, Args)]
 pub struct ReadArgs {
-    /// The format of the databases, whatever their names: bin, gpumap or parquet.
+    /// The format of the databases, whatever their names and first bytes: gpk, gpumap, bin or parquet.
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub db_format: Option<Format>,
 
-    /// Bases in a k-mer, for databases that do not say it; .gpumap says it.
+    /// Bases in a k-mer, for databases that do not say it; .gpk and .gpumap say it.
     #[arg(short)]
     pub k: Option<KmerLength>,
+
+    /// With -k: a k-mer and its reverse complement were counted as one, under the smaller. Databases that say it themselves need
+    /// no such word.
+    #[arg(long, short = 'C')]
+    pub canonical: bool,
 
     /// How many threads.
     #[command(flatten)]
     pub threads: ThreadArgs,
 }
 
+impl ReadArgs {
+    /// The k-mers of databases that do not say it.
+    pub fn kind(&self) -> Option<KmerKind> {
+        let strand = match self.canonical {
+            true => Strand::Canonical,
+            false => Strand::AsRead,
+        };
+        self.k.map(|length| KmerKind { length, strand })
+    }
+}
+
 /// What `dump` takes.
 #[derive(Debug, Args)]
 pub struct DumpArgs {
-    /// What count-kmers or load wrote: .gpumap, .bin or .parquet.
+    /// What count-kmers or load wrote: .gpk, .gpumap, .bin or .parquet.
     #[arg(value_name = "DB")]
     pub database: PathBuf,
 
@@ -43,7 +60,7 @@ pub struct DumpArgs {
 /// What `query` takes.
 #[derive(Debug, Args)]
 pub struct QueryArgs {
-    /// What count-kmers wrote: .gpumap, .bin or .parquet.
+    /// What count-kmers wrote: .gpk, .gpumap, .bin or .parquet.
     #[arg(value_name = "DB")]
     pub database: PathBuf,
 
@@ -59,11 +76,6 @@ pub struct QueryArgs {
     #[command(flatten)]
     pub read: ReadArgs,
 
-    /// Look up the smaller of a k-mer and its reverse complement, for databases that do not say how they were
-    /// counted; .gpumap says it.
-    #[arg(long, short = 'C')]
-    pub canonical: bool,
-
     /// Where the lines of k-mer, space, count go, 0 for a k-mer that is not there: .txt, .csv with commas, .tsv with tabs, with or
     /// without .gz, or - for standard output.
     #[arg(short, long, value_name = "FILE", default_value = "-")]
@@ -73,7 +85,7 @@ pub struct QueryArgs {
 /// What `merge` takes.
 #[derive(Debug, Args)]
 pub struct MergeArgs {
-    /// What count-kmers wrote, all of the same k: .gpumap, .bin or .parquet.
+    /// What count-kmers wrote, all of the same k: .gpk, .gpumap, .bin or .parquet.
     #[arg(value_name = "DB", required = true)]
     pub databases: Vec<PathBuf>,
 
@@ -108,7 +120,7 @@ pub enum MergeCounts {
 /// What `intersect` and `subtract` take both.
 #[derive(Debug, Args)]
 pub struct PairArgs {
-    /// What count-kmers wrote: .gpumap, .bin or .parquet.
+    /// What count-kmers wrote: .gpk, .gpumap, .bin or .parquet.
     #[arg(value_name = "DB1")]
     pub left: PathBuf,
 

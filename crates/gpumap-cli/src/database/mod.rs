@@ -1,29 +1,29 @@
 //! Saved databases: packed k-mers with their counts, as `count-kmers` writes them, or any pairs of numbers.
 //!
 //! The words are those of jellyfish (`dump`, `query`, `merge`) and of KMC's tools (`intersect`, `subtract`, and
-//! which count a k-mer gets).
+//! which count a k-mer gets). One rule for a key that comes more than once in a file: its counts are added.
 
 pub mod args;
 mod combine;
-mod dump;
 mod query;
+mod sorted;
 
 use std::path::{Path, PathBuf};
 
-pub use combine::{intersect, merge, subtract};
-pub use dump::dump;
+pub use combine::{dump, intersect, merge, subtract};
 pub use query::query;
 
 use self::args::ReadArgs;
 use crate::columns;
 use crate::error::{Error, Result};
 use crate::format::Format;
+use crate::gpk;
 use crate::kind::KmerKind;
 use crate::kmer::Code;
 use crate::pairs::{Input, for_each_batch};
 use crate::progress::Progress;
 use crate::saved;
-use crate::source::open_input;
+use crate::source::{open_input, read_at};
 
 /// A saved database.
 struct Database {
@@ -41,26 +41,43 @@ impl Database {
         let unsuitable = || Error::NotADatabase {
             path: path.to_owned(),
         };
-        let format = read.db_format.or_else(|| Format::by_extension(path));
-        let format = format.filter(|format| !format.is_text());
-        let format = format.ok_or_else(unsuitable)?;
         let name = path.display().to_string();
-        // It is read twice.
-        let (file, length) = open_input(path)?;
-        if length.is_none() {
+        if path.as_os_str() == "-" {
             return Err(unsuitable());
         }
+        // It is read twice.
+        let (file, length) = open_input(path)?;
+        let Some(length) = length else {
+            return Err(unsuitable());
+        };
+        let format = match read.db_format {
+            Some(format) => Some(format),
+            None => {
+                let mut first = [0; 8];
+                let is_long = length >= first.len() as u64;
+                let known = is_long
+                    .then(|| read_at(&file, &mut first, 0).ok())
+                    .flatten();
+                let known = known.and_then(|()| Format::by_first_bytes(&first));
+                known.or_else(|| Format::by_extension(path))
+            }
+        };
+        let format = format.filter(|format| !format.is_text());
+        let format = format.ok_or_else(unsuitable)?;
         let (label, key_bytes) = match format {
+            Format::Gpk => {
+                let kind = gpk::kind_of(&name, &file)?;
+                (Some(kind), gpk::key_bytes(kind))
+            }
             Format::Gpumap => {
                 let header = saved::header(&name, file)?;
-                (header.label, header.key_bytes)
+                (KmerKind::of_label(header.label), header.key_bytes)
             }
             Format::Parquet if columns::has_keys_of(&name, &file, size_of::<u128>())? => {
-                ([0; 4], size_of::<u128>() as u16)
+                (None, size_of::<u128>() as u16)
             }
-            _ => ([0; 4], size_of::<u64>() as u16),
+            _ => (None, size_of::<u64>() as u16),
         };
-        let label = KmerKind::of_label(label);
         if let (Some(kind), Some(asked)) = (label, read.k)
             && kind.length != asked
         {
@@ -82,6 +99,15 @@ impl Database {
 
     fn name(&self) -> String {
         self.path.display().to_string()
+    }
+
+    /// Opens it for blocks to be read, if it has such.
+    fn reader<C: Code>(&self) -> Result<Option<gpk::Reader<C>>> {
+        if self.format != Format::Gpk {
+            return Ok(None);
+        }
+        let (file, length) = open_input(&self.path)?;
+        gpk::Reader::open(&self.name(), file, length.unwrap_or(0)).map(Some)
     }
 
     /// Hands all pairs to `take`, up to `batch` at a time; returns how many there are. Where it is known which k-mers the

@@ -1,32 +1,42 @@
 //! `gpumap query`: k-mers looked up in a saved database.
 //!
-//! A few k-mers are looked for while the database is read, without a device; k-mers of files in a table.
+//! Of a `.gpk` database only the blocks are read in which k-mers may be. Of others, a few k-mers are looked for while the database
+//! is read; for k-mers of files it is sorted in memory. A device is not needed.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::slice;
 use std::time::Instant;
 
+use gpumap::Device;
+use rayon::prelude::*;
+
 use super::args::QueryArgs;
+use super::sorted::SortedPairs;
 use super::{Database, common_kind};
 use crate::cli::Session;
 use crate::emit::{Content, PairWriter, Rows};
-use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::format::Format;
+use crate::gpk;
 use crate::kind::KmerKind;
-use crate::kmer::{Code, Strand, kmers_of};
+use crate::kmer::{Code, kmers_of};
 use crate::limit::MOST_RECORD;
 use crate::output::{Destination, OutputKind, check_paths, commit_all};
 use crate::pipeline::{Packed, Pipeline, Settings};
 use crate::progress::Progress;
 use crate::source::Source;
 use crate::summary::Summary;
-use crate::table::{Room, Table};
 use crate::threads;
 
-/// Pairs that are read at a time where no device is used.
+/// Pairs that are read at a time where a few k-mers are looked for.
 const BATCH: usize = 1 << 16;
+
+/// K-mers that are looked up at a time: enough that many are in one block.
+const QUERIES: usize = 1 << 20;
+
+/// Bytes of input for a thread at once.
+const PIECE: usize = 1 << 18;
 
 /// What is looked up.
 enum Query<C> {
@@ -57,15 +67,14 @@ impl<C: Code> Query<C> {
 fn for_each_kmer<C: Code>(
     source: &Source,
     kind: KmerKind,
-    engine: &Engine,
     progress: &Progress,
     mut take: impl FnMut(&[C]) -> Result<()>,
 ) -> Result<Vec<String>> {
     let settings = Settings {
-        device: engine.device().clone(),
+        device: Device::cpu(),
         length: kind.length,
         most: MOST_RECORD,
-        piece: engine.piece(),
+        piece: PIECE,
         kmers: Some(kind.strand),
         // What several threads parse comes in no order.
         workers: threads::of_parsing(1),
@@ -81,24 +90,28 @@ fn for_each_kmer<C: Code>(
 }
 
 /// Where counts are looked up.
-enum Counts<C: Code> {
+enum Counts<C> {
     /// Those that were looked for.
     Few(HashMap<C, u64>),
-    /// All of them.
-    All(Table<C>),
+    /// A database that is sorted.
+    Blocks(gpk::Reader<C>),
+    /// All of one that was not, in the order of the keys.
+    All(Vec<C>, Vec<u64>),
 }
 
 impl<C: Code> Counts<C> {
     /// The counts of these k-mers, 0 of those that are not there.
-    fn of(&mut self, codes: &[C]) -> Result<Vec<u64>> {
+    fn of(&self, codes: &[C]) -> Result<Vec<u64>> {
+        let _turn = threads::turn_of_map();
         Ok(match self {
             Self::Few(counts) => {
                 let count = |code| counts.get(code).copied().unwrap_or(0);
                 codes.iter().map(count).collect()
             }
-            Self::All(table) => {
-                let found = table.get(codes)?.into_iter();
-                found.map(Option::unwrap_or_default).collect()
+            Self::Blocks(reader) => return reader.counts_of(codes),
+            Self::All(keys, counts) => {
+                let count = |code| keys.binary_search(code).map_or(0, |place| counts[place]);
+                codes.par_iter().map(count).collect()
             }
         })
     }
@@ -129,12 +142,8 @@ fn query_with<C: Code>(
     session: &Session,
 ) -> Result<()> {
     let start = Instant::now();
-    let strand = match args.canonical {
-        true => Strand::Canonical,
-        false => Strand::AsRead,
-    };
-    let asked = args.read.k.map(|length| KmerKind { length, strand });
-    let kind = common_kind(slice::from_ref(&database), asked)?.ok_or(Error::UnknownKmers)?;
+    let kind = common_kind(slice::from_ref(&database), args.read.kind())?;
+    let kind = kind.ok_or(Error::UnknownKmers)?;
     let mut queries = Vec::new();
     for text in &args.queries {
         queries.push(Query::<C>::of_text(text, kind)?);
@@ -147,13 +156,13 @@ fn query_with<C: Code>(
     check_paths(&inputs, &[output])?;
 
     let progress = session.progress();
-    let engine = match files.is_empty() {
-        true => None,
-        false => Some(session.open()?),
-    };
-    let (mut counts, pairs) = match &engine {
-        None => few(&database, kind, &queries, &progress)?,
-        Some(engine) => all(&database, kind, engine, &progress)?,
+    let (counts, pairs) = match database.reader()? {
+        Some(reader) => {
+            let pairs = reader.totals().kmers;
+            (Counts::Blocks(reader), pairs)
+        }
+        None if files.is_empty() => few(&database, kind, &queries, &progress)?,
+        None => all(&database, kind, &progress)?,
     };
 
     let mut content = Content::all(format.unwrap_or(Format::Tsv), Some(kind));
@@ -164,7 +173,6 @@ fn query_with<C: Code>(
     let mut file = output.stage()?;
     let failed = file.failed();
     let mut writer = PairWriter::new(file.out(), content, 0).map_err(&failed)?;
-    let batch = engine.as_ref().map_or(BATCH, Engine::batch);
     let mut waiting = Vec::new();
     let mut found = 0;
     let mut warnings = Vec::new();
@@ -178,20 +186,18 @@ fn query_with<C: Code>(
         written.map_err(&failed)
     };
     for query in &queries {
-        match (query, &engine) {
-            (Query::Kmer(code), _) => waiting.push(*code),
-            (Query::File(source), Some(engine)) => {
-                let odd = for_each_kmer(source, kind, engine, &progress, |codes| {
+        match query {
+            Query::Kmer(code) => waiting.push(*code),
+            Query::File(source) => {
+                let odd = for_each_kmer(source, kind, &progress, |codes| {
                     waiting.extend_from_slice(codes);
-                    if waiting.len() < batch {
+                    if waiting.len() < QUERIES {
                         return Ok(());
                     }
                     answer(&mut waiting)
                 })?;
                 warnings.extend(odd);
             }
-            // Opened above for those that have one.
-            (Query::File(_), None) => {}
         }
     }
     answer(&mut waiting)?;
@@ -199,18 +205,14 @@ fn query_with<C: Code>(
     commit_all(vec![file])?;
     progress.finish();
 
-    let map_seconds = match &counts {
-        Counts::Few(_) => 0.0,
-        Counts::All(table) => table.busy().as_secs_f64(),
-    };
     session.report(&Summary {
         job: "query",
-        device: engine.map_or("not used".to_owned(), |engine| engine.name()),
+        device: "not used".to_owned(),
         facts: vec![("looked up", looked_up), ("found", found)],
         pairs,
         distinct: pairs,
         seconds: start.elapsed().as_secs_f64(),
-        map_seconds,
+        map_seconds: 0.0,
         steps: Vec::new(),
         warnings,
     });
@@ -241,7 +243,7 @@ fn few<C: Code>(
     let pairs = database.for_each_batch(Some(kind), BATCH, progress, |keys: &[C], values| {
         for (key, &value) in keys.iter().zip(values) {
             if let Some(count) = wanted.get_mut(key) {
-                *count = value;
+                *count = value.saturating_add(*count);
             }
         }
         Ok(())
@@ -253,10 +255,10 @@ fn few<C: Code>(
 fn all<C: Code>(
     database: &Database,
     kind: KmerKind,
-    engine: &Engine,
     progress: &Progress,
 ) -> Result<(Counts<C>, u64)> {
-    let mut table = engine.table(Room::ANY);
-    let pairs = database.load(&mut table, Some(kind), engine.batch(), progress)?;
-    Ok((Counts::All(table), pairs))
+    let sorted = SortedPairs::open(database, 1, Some(kind), progress)?;
+    let pairs = sorted.pairs();
+    let (keys, counts) = sorted.into_columns()?;
+    Ok((Counts::All(keys, counts), pairs))
 }

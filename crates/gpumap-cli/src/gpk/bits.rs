@@ -1,0 +1,159 @@
+//! Numbers of a few bits each, one behind the other, the lowest bit first.
+
+/// Bytes that must follow the last number, so that every number can be read as a whole word.
+pub const PADDING: usize = 16;
+
+/// Appends numbers to bytes.
+pub struct BitWriter<'a> {
+    out: &'a mut Vec<u8>,
+    word: u64,
+    filled: u32,
+}
+
+impl<'a> BitWriter<'a> {
+    /// Begins at the end of `out`.
+    pub fn new(out: &'a mut Vec<u8>) -> Self {
+        Self {
+            out,
+            word: 0,
+            filled: 0,
+        }
+    }
+
+    /// Appends a number below 2^width; the width is 64 at most.
+    pub fn push(&mut self, number: u64, width: u32) {
+        self.word |= number << self.filled;
+        let filled = self.filled + width;
+        if filled < u64::BITS {
+            self.filled = filled;
+            return;
+        }
+        self.out.extend_from_slice(&self.word.to_le_bytes());
+        // The bits that did not fit; a shift by the whole word leaves none.
+        self.word = number.checked_shr(u64::BITS - self.filled).unwrap_or(0);
+        self.filled = filled - u64::BITS;
+    }
+
+    /// The same for a width of up to 128.
+    pub fn push_wide(&mut self, number: u128, width: u32) {
+        self.push(number as u64, width.min(u64::BITS));
+        if let Some(more) = width.checked_sub(u64::BITS) {
+            self.push((number >> u64::BITS) as u64, more);
+        }
+    }
+
+    /// Fills the last byte with zeros.
+    pub fn finish(self) {
+        let bytes = bytes_of(self.filled as usize);
+        self.out
+            .extend_from_slice(&self.word.to_le_bytes()[..bytes]);
+    }
+}
+
+/// The bytes that so many bits take.
+pub const fn bytes_of(bits: usize) -> usize {
+    bits.div_ceil(8)
+}
+
+/// The word of 8 bytes from byte `at` on.
+fn word(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(word)
+}
+
+/// The number of `width` bits, 64 at most, from bit `at` on. [`PADDING`] bytes follow it.
+pub fn number(bytes: &[u8], at: usize, width: u32) -> u64 {
+    let (byte, shift) = (at / 8, (at % 8) as u32);
+    let mut number = word(bytes, byte) >> shift;
+    if shift + width > u64::BITS {
+        number |= u64::from(bytes[byte + 8]) << (u64::BITS - shift);
+    }
+    number & mask(width)
+}
+
+/// The same for a width of up to 128.
+pub fn wide_number(bytes: &[u8], at: usize, width: u32) -> u128 {
+    let low = number(bytes, at, width.min(u64::BITS));
+    let high = match width.checked_sub(u64::BITS) {
+        Some(more) => number(bytes, at + u64::BITS as usize, more),
+        None => 0,
+    };
+    u128::from(low) | u128::from(high) << u64::BITS
+}
+
+/// A number of so many ones.
+pub const fn mask(width: u32) -> u64 {
+    match width {
+        0 => 0,
+        width => u64::MAX >> (u64::BITS - width),
+    }
+}
+
+/// The places of the ones among the first `bits` bits.
+pub fn ones(bytes: &[u8], bits: usize) -> impl Iterator<Item = usize> {
+    (0..bits)
+        .step_by(u64::BITS as usize)
+        .flat_map(move |start| {
+            let width = (bits - start).min(u64::BITS as usize) as u32;
+            let mut left = word(bytes, start / 8) & mask(width);
+            std::iter::from_fn(move || {
+                let place = left.trailing_zeros() as usize;
+                left &= left.checked_sub(1)?;
+                Some(start + place)
+            })
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_every_width_come_back() {
+        for width in 0..=128 {
+            let all = u128::MAX.checked_shr(128 - width).unwrap_or(0);
+            let numbers: Vec<u128> = (0..70)
+                .map(|i: u128| i.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835) & all)
+                .chain([all, 0, all])
+                .collect();
+            // From any bit on.
+            for first in [0, 1, 7, 63] {
+                let mut bytes = Vec::new();
+                let mut writer = BitWriter::new(&mut bytes);
+                writer.push(mask(first), first);
+                for &number in &numbers {
+                    match width <= 64 {
+                        true => writer.push(number as u64, width),
+                        false => writer.push_wide(number, width),
+                    }
+                }
+                writer.finish();
+                let bits = (first + width * numbers.len() as u32) as usize;
+                assert_eq!(bytes.len(), bytes_of(bits));
+                bytes.resize(bytes.len() + PADDING, 0xff);
+                for (i, &expected) in numbers.iter().enumerate() {
+                    let at = first as usize + i * width as usize;
+                    assert_eq!(wide_number(&bytes, at, width), expected, "{width}");
+                    if width <= 64 {
+                        assert_eq!(u128::from(number(&bytes, at, width)), expected);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ones_are_found_up_to_the_end() {
+        let mut bytes = vec![0xff; 30];
+        bytes[3] = 0;
+        bytes[20] = 0b1000_0001;
+        for bits in [0, 1, 8, 63, 64, 65, 100, 168] {
+            let expected = (0..bits).filter(|&bit| bytes[bit / 8] >> (bit % 8) & 1 == 1);
+            assert_eq!(
+                ones(&bytes, bits).collect::<Vec<_>>(),
+                expected.collect::<Vec<_>>()
+            );
+        }
+    }
+}
