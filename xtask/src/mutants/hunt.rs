@@ -1,5 +1,7 @@
 //! Runs the tests on a planted bug until one of them fails.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -26,7 +28,8 @@ const PACKAGES: [(&str, &str); 6] = [
     ("gpumap-tests", "tests"),
 ];
 
-/// The package whose tests pytest runs, and the folder of it; the program is called "python".
+/// What the tests that pytest runs are called here, their package and its folder.
+const PYTHON: &str = "python";
 const PYTHON_PACKAGE: &str = "gpumap-python";
 const PYTHON_FOLDER: &str = "crates/gpumap-python";
 
@@ -70,8 +73,17 @@ pub enum Outcome {
     Survived,
 }
 
+/// A part of a program's tests: the place of the program, a filter, and the device that they are run on.
+type Part = (usize, String, &'static str);
+
 /// The test programs of the copy.
-pub struct Programs(Vec<Program>);
+pub struct Programs {
+    programs: Vec<Program>,
+    /// How long each part takes that was seen to pass without a bug.
+    sound: RefCell<HashMap<Part, Duration>>,
+    /// Whether bugs are looked for by the tests that their list names only.
+    named_only: bool,
+}
 
 struct Program {
     /// The target: a crate, or a file of tests; of a program the folder of its package.
@@ -79,8 +91,6 @@ struct Program {
     path: PathBuf,
     /// The folder of its package, where it is to run.
     folder: PathBuf,
-    /// How long it is waited for.
-    patience: Duration,
     /// Where the package in Python is, if it is Python that runs pytest.
     package: Option<PathBuf>,
 }
@@ -111,8 +121,31 @@ enum Ended {
 }
 
 impl Programs {
-    /// Builds them.
-    pub fn build(workspace: &Workspace, copy: &Path) -> Result<Self> {
+    /// Builds them: all, or if bugs are looked for by the tests that their list names only, those where these are.
+    pub fn build(
+        workspace: &Workspace,
+        copy: &Path,
+        chosen: &[(usize, &Mutant)],
+        named_only: bool,
+    ) -> Result<Self> {
+        let tests = || chosen.iter().flat_map(|(_, mutant)| &mutant.tests);
+        let is_python = |[name, _]: &[String; 2]| name == PYTHON;
+        let mut programs = Vec::new();
+        if !named_only || tests().any(|test| !is_python(test)) {
+            programs = Self::built(copy)?;
+        }
+        if python::is_there() && (!named_only || tests().any(is_python)) {
+            programs.push(Program::of_python(workspace, copy)?);
+        }
+        Ok(Self {
+            programs,
+            sound: RefCell::default(),
+            named_only,
+        })
+    }
+
+    /// Those that cargo builds.
+    fn built(copy: &Path) -> Result<Vec<Program>> {
         let mut command = cargo_of(copy);
         command
             .args(["test", "--no-run", "--locked"])
@@ -128,38 +161,43 @@ impl Programs {
             let is_there = |&(_, folder): &(_, &str)| program.folder.ends_with(folder);
             PACKAGES.iter().position(is_there)
         });
-        if python::is_there() {
-            programs.push(Program::of_python(workspace, copy)?);
-        }
-        Ok(Self(programs))
+        Ok(programs)
     }
 
-    /// Runs all tests on the code as it is, to see that they pass, and how long they take.
-    pub fn expect_sound(&mut self) -> Result<()> {
-        for program in &mut self.0 {
-            let begin = Instant::now();
-            for device in program.devices() {
-                if let Ended::Failed { test } = program.run(0, "", device)? {
-                    bail!("{test} of {} fails without any bug", program.name);
-                }
-            }
-            program.patience = SHORT.max(begin.elapsed() * PATIENCE);
+    /// How long a part of the tests is waited for. Before its first bug it is run on the code as it is, to see that it passes, and how
+    /// long that takes.
+    fn patience(&self, part: Part) -> Result<Duration> {
+        if let Some(patience) = self.sound.borrow().get(&part) {
+            return Ok(*patience);
         }
-        Ok(())
+        let (place, filter, device) = &part;
+        let program = &self.programs[*place];
+        let begin = Instant::now();
+        if let Ended::Failed { test } = program.run(0, filter, device, LONG)? {
+            bail!("{test} of {} fails without any bug", program.name);
+        }
+        let patience = SHORT.max(begin.elapsed() * PATIENCE);
+        self.sound.borrow_mut().insert(part, patience);
+        Ok(patience)
     }
 
     /// Looks for a test that fails on this bug.
     pub fn hunt(&self, number: usize, mutant: &Mutant) -> Result<Outcome> {
-        let mut asked: Vec<(&Program, &str)> = Vec::new();
+        let mut asked: Vec<(usize, &str)> = Vec::new();
         for [name, filter] in &mutant.tests {
-            let program = self.0.iter().find(|program| program.name == *name);
-            let program = program.with_context(|| format!("no test program is called {name}"))?;
-            asked.push((program, filter));
+            let place = self.programs.iter().position(|it| it.name == *name);
+            let place = place.with_context(|| format!("no test program is called {name}"))?;
+            asked.push((place, filter));
         }
-        asked.extend(self.0.iter().map(|program| (program, "")));
-        for (program, filter) in asked {
-            for device in program.devices() {
-                if let Ended::Failed { test } = program.run(number, filter, device)? {
+        if !self.named_only {
+            asked.extend((0..self.programs.len()).map(|place| (place, "")));
+        }
+        for (place, filter) in asked {
+            let program = &self.programs[place];
+            for &device in program.devices() {
+                let patience = self.patience((place, filter.to_owned(), device))?;
+                let ended = program.run(number, filter, device, patience)?;
+                if let Ended::Failed { test } = ended {
                     return Ok(Outcome::Killed {
                         schedule: program.schedule(number, &test, device)?,
                         by: test,
@@ -198,10 +236,9 @@ impl Program {
             module.join("_native.abi3.so"),
         )?;
         Ok(Self {
-            name: "python".to_owned(),
+            name: PYTHON.to_owned(),
             path: python::interpreter(workspace)?,
             folder: copy.join(PYTHON_FOLDER),
-            patience: LONG,
             package: Some(package),
         })
     }
@@ -225,8 +262,8 @@ impl Program {
         command
     }
 
-    /// Runs its tests, until one fails.
-    fn run(&self, number: usize, filter: &str, device: &str) -> Result<Ended> {
+    /// Runs its tests, until one fails or they take too long.
+    fn run(&self, number: usize, filter: &str, device: &str, patience: Duration) -> Result<Ended> {
         let mut child = self
             .command(number, device)
             .args((self.package.is_some() && !filter.is_empty()).then_some("-k"))
@@ -244,7 +281,7 @@ impl Program {
         });
         let begin = Instant::now();
         let test = loop {
-            match told.recv_timeout(self.patience.saturating_sub(begin.elapsed())) {
+            match told.recv_timeout(patience.saturating_sub(begin.elapsed())) {
                 Ok(line) => {
                     if let Some(test) = failed_test(&line) {
                         break test.to_owned();
@@ -305,7 +342,6 @@ fn program(line: &str) -> Option<Program> {
         name: name.to_owned(),
         path: path.into(),
         folder: folder.to_path_buf(),
-        patience: LONG,
         package: None,
     })
 }
