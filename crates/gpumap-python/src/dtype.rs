@@ -1,7 +1,9 @@
 //! The types of keys, values and answers, by numpy's names of them.
 
+use bytemuck::Pod;
 use gpumap::Number as NumberKind;
 use gpumap::file::Kind;
+use gpumap::primitives::Floats;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
@@ -32,24 +34,15 @@ impl Dtype {
         Self::F64,
     ];
 
-    /// The one with this short name.
+    /// The one of keys or values with this short name.
     pub fn named(name: &str) -> PyResult<Self> {
         let named = Self::ALL.into_iter().find(|dtype| dtype.name() == name);
+        let named = named.filter(|&dtype| dtype != Self::Bool);
         named.ok_or_else(|| {
             PyTypeError::new_err(format!(
                 "{name:?} is no type of keys or values: use u32, i32, f32, u64, i64 or f64"
             ))
         })
-    }
-
-    /// The type of keys with this short name.
-    pub fn of_keys(name: &str) -> PyResult<Self> {
-        match Self::named(name)? {
-            key if key.is_integer() => Ok(key),
-            _ => Err(PyTypeError::new_err(format!(
-                "{name:?} is no type of keys: use u32, i32, u64 or i64"
-            ))),
-        }
     }
 
     /// The one that the array interfaces call so.
@@ -104,9 +97,13 @@ impl Dtype {
         Kind::Numbers(number, self.bytes() as u8)
     }
 
-    /// Whether keys may be such numbers.
-    pub fn is_integer(self) -> bool {
-        matches!(self, Self::U32 | Self::I32 | Self::U64 | Self::I64)
+    /// Which words of a key of such numbers are floats.
+    pub fn floats<K: Pod>(self) -> Floats<K> {
+        match self {
+            Self::F32 => Floats::all_f32(),
+            Self::F64 => Floats::all_f64(),
+            _ => Floats::none(),
+        }
     }
 
     /// `DLDataType`: the code of the kind of numbers.
@@ -141,7 +138,7 @@ impl From<Dtype> for Item {
 }
 
 /// A type of numbers that Rust has.
-pub trait Element: bytemuck::Pod + Send + Sync {
+pub trait Element: Pod + Send + Sync {
     const DTYPE: Dtype;
 
     /// The value that equals a number of Python's. A float that a type of floats has not is rounded, as everywhere; an integer is not.

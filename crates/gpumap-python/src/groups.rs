@@ -270,7 +270,7 @@ fn group<'py, K: Pod + Send + Sync>(
     let answers: Vec<_> = asked.iter().map(Asked::answers).collect();
     let mut groups = Groups::<K>::new(py, stream, keys.item, &answers, keys.len())?;
     let run = || {
-        let (keys, columns) = (keys.items::<K>(&streams)?, Columns::of(asked, &streams)?);
+        let (keys, columns) = (keys.keys::<K>(&streams)?, Columns::of(asked, &streams)?);
         let primitives = primitives(device);
         let grouping = columns.ask(primitives.group_by(&keys));
         groups.filled(|keys, columns| grouping.run_into(keys, columns))
@@ -295,7 +295,7 @@ trait Batched: Send + Sync {
 
 impl<K: Pod + Send + Sync> Batched for Native<K, Chosen> {
     fn add(&self, keys: &Incoming, asked: &[Asked], streams: &Streams) -> gpumap::Result<usize> {
-        let (keys, columns) = (keys.items::<K>(streams)?, Columns::of(asked, streams)?);
+        let (keys, columns) = (keys.keys::<K>(streams)?, Columns::of(asked, streams)?);
         columns.ask(self.batch(&keys)).run()
     }
 
@@ -479,7 +479,7 @@ fn start<K: Pod + Send + Sync>(
 ) -> PyResult<(Started, usize)> {
     let streams = Streams::new(device);
     let start = || {
-        let (keys, columns) = (keys.items::<K>(&streams)?, Columns::of(asked, &streams)?);
+        let (keys, columns) = (keys.keys::<K>(&streams)?, Columns::of(asked, &streams)?);
         columns.ask(primitives(device).group_by(&keys)).start()
     };
     let groups = py.detach(start).map_err(exception)?;

@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 
 use arrow_buffer::Buffer as Memory;
 use bytemuck::Pod;
+use gpumap::primitives::Floats;
 use gpumap::{Buffer, Device, Input, Source, Stream};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
@@ -18,6 +19,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
 use crate::arrow::{self, Column};
+use crate::device::primitives;
 use crate::dlpack;
 use crate::dtype::{Dtype, Element, Item, for_number};
 use crate::error::exception;
@@ -74,22 +76,18 @@ impl Wanted {
                 "{what} are of {found}, not of {}: convert them",
                 item.dtype.name(),
             ))),
-            Self::Keys => Ok(Item {
-                dtype: dtype.filter(|dtype| dtype.is_integer()).ok_or_else(|| {
-                    PyTypeError::new_err(format!(
-                        "{what} are of {found}, which is no type of keys: use u32, i32, u64 or i64"
-                    ))
-                })?,
-                width: (shape.len() == 2).then(|| shape[1]),
-            }),
-            Self::Numbers => {
+            Self::Keys | Self::Numbers => {
                 let number = dtype.filter(|dtype| *dtype != Dtype::Bool);
                 let none = || {
                     PyTypeError::new_err(format!(
                         "{what} are of {found}: use u32, i32, f32, u64, i64 or f64"
                     ))
                 };
-                Ok(number.ok_or_else(none)?.into())
+                let has_rows = matches!(self, Self::Keys) && shape.len() == 2;
+                Ok(Item {
+                    dtype: number.ok_or_else(none)?,
+                    width: has_rows.then(|| shape[1]),
+                })
             }
         }
     }
@@ -301,6 +299,27 @@ impl Incoming {
         stream.map_err(exception)
     }
 
+    /// The items as keys: those of floats with one zero and one NaN, since maps compare bits.
+    pub fn keys<T: Pod>(&self, streams: &Streams) -> gpumap::Result<Items<'_, T>> {
+        let (items, floats) = (self.items(streams)?, self.item.dtype.floats());
+        if floats == Floats::none() {
+            return Ok(items);
+        }
+        match items {
+            Items::Device(keys) => {
+                let (device, stream) = (keys.device(), keys.stream());
+                // SAFETY: all of it is written below, or it is dropped.
+                let mut normal = unsafe { Buffer::uninit(stream, keys.len()) }?;
+                primitives(device).normalize_floats_into(&floats.of(&keys), &mut normal)?;
+                Ok(Items::Device(normal))
+            }
+            keys => {
+                let host = primitives(&Device::cpu());
+                host.normalize_floats(&floats.of(&keys)).map(Items::Owned)
+            }
+        }
+    }
+
     /// The items, as the library takes them.
     pub fn items<T: Pod>(&self, streams: &Streams) -> gpumap::Result<Items<'_, T>> {
         // An empty array of a GPU has no address.
@@ -467,7 +486,8 @@ impl Streams {
 /// The items of an array of the caller.
 pub enum Items<'a, T: Pod> {
     Host(&'a [T]),
-    /// Memory of the caller, which this does not free.
+    Owned(Vec<T>),
+    /// Memory of the caller, which this does not free, or a copy.
     Device(Buffer<T>),
 }
 
@@ -475,6 +495,7 @@ impl<T: Pod> Input<T> for Items<'_, T> {
     fn source(&self) -> Source<'_, T> {
         match self {
             Self::Host(items) => Source::Host(items),
+            Self::Owned(items) => Source::Host(items),
             Self::Device(buffer) => buffer.source(),
         }
     }

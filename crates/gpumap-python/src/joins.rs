@@ -68,7 +68,7 @@ impl<K: Pod + Send + Sync> Probed for Native<K> {
             })
         };
         let into = |Rows { left: to, right }: &mut Rows| {
-            let keys = left.items::<K>(streams)?;
+            let keys = left.keys::<K>(streams)?;
             let join = self.join(&keys);
             match (how, right) {
                 (How::Inner, Some(right)) => join.inner_into(to, right),
@@ -166,6 +166,6 @@ fn built<K: Pod + Send + Sync>(
     right: &Incoming,
     streams: &Streams,
 ) -> PyResult<Box<dyn Probed>> {
-    let table = py.detach(|| Native::<K>::new(device, &right.items::<K>(streams)?));
+    let table = py.detach(|| Native::<K>::new(device, &right.keys::<K>(streams)?));
     Ok(Box::new(table.map_err(exception)?))
 }

@@ -73,7 +73,7 @@ impl KeyType {
             Self::Number(name) => (name, None),
             Self::Row(name, width) => (name, Some(*width)),
         };
-        let dtype = Dtype::of_keys(name)?;
+        let dtype = Dtype::named(name)?;
         Ok(Item { dtype, width })
     }
 }
@@ -177,11 +177,11 @@ methods! { Set, set,
         grows: bool,
         file: Option<PathBuf>,
     ) -> PyResult<Self> {
-        let key = Dtype::of_keys(key)?.into();
+        let key = Dtype::named(key)?.into();
         let set = py.detach(|| {
             let device = opened(on)?;
             let origin = origin(file.as_ref(), capacity, grows);
-            typed::set(&device, origin, key).map_err(exception)
+            typed::set(&device, origin, key)
         })?;
         warn_of_unknown_types(py, file.as_deref())?;
         Ok(Self { set, key })

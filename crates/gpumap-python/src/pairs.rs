@@ -12,6 +12,7 @@ use crate::device::name_of;
 use crate::places::Places;
 
 /// How a map is made.
+#[derive(Clone, Copy)]
 pub enum Origin<'a> {
     New { capacity: usize, grows: bool },
     File(&'a Path),
@@ -210,7 +211,7 @@ impl<K: Pod + Send + Sync, V: Value> Pairs<K, V> for WideMap<K, V> {
 }
 
 /// Has chunks given to a closure that fails, until `give` refuses one.
-fn until_refused<C>(
+pub fn until_refused<C>(
     give: &mut dyn FnMut(&C) -> bool,
     run: impl FnOnce(&mut dyn FnMut(&C) -> gpumap::Result<()>) -> gpumap::Result<()>,
 ) -> gpumap::Result<()> {

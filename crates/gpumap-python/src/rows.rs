@@ -3,16 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use bytemuck::Pod;
-use gpumap::Device;
-use gpumap::file::Kind;
+use gpumap::{Chunk, Device};
 use pyo3::prelude::*;
 
 use crate::device::{name_of, opened};
 use crate::dtype::{Dtype, Item};
 use crate::error::exception;
 use crate::incoming::{Incoming, Streams, Wanted};
+use crate::pairs::until_refused;
 use crate::places::{Places, dump};
-use crate::saved::warn_of_unknown_types;
+use crate::saved::{self, expect_one_zero_and_nan, warn_of_unknown_types};
 use crate::typed::{Answer, pair};
 use crate::width::for_width;
 
@@ -83,7 +83,7 @@ impl<K: Pod + Send + Sync> AnyRows for gpumap::RowMap<K> {
         new: Option<&mut Places<u8>>,
         streams: &Streams,
     ) -> gpumap::Result<usize> {
-        let keys = keys.items::<K>(streams)?;
+        let keys = keys.keys::<K>(streams)?;
         match new {
             Some(new) => self.insert_with_new_into(&keys, rows, new),
             None => self.insert_into(&keys, rows),
@@ -96,11 +96,11 @@ impl<K: Pod + Send + Sync> AnyRows for gpumap::RowMap<K> {
         rows: &mut Places<u32>,
         streams: &Streams,
     ) -> gpumap::Result<()> {
-        self.get_into(&keys.items::<K>(streams)?, rows)
+        self.get_into(&keys.keys::<K>(streams)?, rows)
     }
 
     fn remove(&self, keys: &Incoming, streams: &Streams) -> gpumap::Result<usize> {
-        self.remove(&keys.items::<K>(streams)?)
+        self.remove(&keys.keys::<K>(streams)?)
     }
 
     fn keys(&self, py: Python<'_>, on_device: bool, item: Item, streams: &Streams) -> Answer {
@@ -155,15 +155,19 @@ fn made<K: Pod + Send + Sync>(
     device: &Device,
     capacity: usize,
     path: Option<&Path>,
-    kind: Kind,
+    dtype: Dtype,
 ) -> PyResult<Box<dyn AnyRows>> {
     let builder = gpumap::RowMap::<K>::builder(device).capacity(capacity);
-    let builder = builder.key_kind(kind);
-    let map = match path {
-        Some(path) => builder.load(path),
-        None => builder.build(),
+    let builder = builder.key_kind(dtype.kind());
+    let Some(path) = path else {
+        return Ok(Box::new(builder.build().map_err(exception)?));
     };
-    Ok(Box::new(map.map_err(exception)?))
+    let map = builder.load(path).map_err(exception)?;
+    expect_one_zero_and_nan(path, dtype.floats(), |give| {
+        let mut give = |chunk: &Chunk<K, u32>| give(chunk.keys());
+        until_refused(&mut give, |take| map.for_each_chunk(saved::CHUNK, take))
+    })?;
+    Ok(Box::new(map))
 }
 
 #[pymethods]
@@ -178,16 +182,13 @@ impl RowMap {
         path: Option<PathBuf>,
     ) -> PyResult<Self> {
         let key = Item {
-            dtype: Dtype::of_keys(key)?,
+            dtype: Dtype::named(key)?,
             width,
         };
         let (map, device) = py.detach(|| {
             let device = opened(device)?;
             PyResult::Ok((
-                for_width!(
-                    key,
-                    made(&device, capacity, path.as_deref(), key.dtype.kind())
-                )?,
+                for_width!(key, made(&device, capacity, path.as_deref(), key.dtype))?,
                 device,
             ))
         })?;

@@ -5,10 +5,10 @@ use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::Arc;
 
-use bytemuck::Pod;
+use bytemuck::{Pod, Zeroable};
 use gpumap::op::{self, Op};
 use gpumap::sharded::Ranks;
-use gpumap::{Device, Key, Map, Merge, ShardedMap, Value, WideMap};
+use gpumap::{Device, Key, Map, Merge, Number, ShardedMap, Value, WideMap, key_type};
 use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -20,6 +20,7 @@ use crate::incoming::{Incoming, Items, Streams};
 use crate::number;
 use crate::pairs::{Origin, Pairs};
 use crate::places::{Places, dump};
+use crate::saved::{self, expect_one_zero_and_nan};
 use crate::width::for_width;
 
 /// What a batch of pairs does to a map.
@@ -101,13 +102,13 @@ pub struct Typed<K, V, M> {
 }
 
 impl<K: Pod + Send + Sync, V: Value, M: Pairs<K, V>> Typed<K, V, M> {
-    fn new(
-        on: &M::On,
-        origin: Origin<'_>,
-        key: Item,
-        value: Option<Dtype>,
-    ) -> gpumap::Result<Self> {
-        let map = M::made(on, origin, key.dtype.kind())?;
+    fn new(on: &M::On, origin: Origin<'_>, key: Item, value: Option<Dtype>) -> PyResult<Self> {
+        let map = M::made(on, origin, key.dtype.kind()).map_err(exception)?;
+        if let Origin::File(path) = origin {
+            expect_one_zero_and_nan(path, key.dtype.floats(), |give| {
+                map.chunks(saved::CHUNK, &mut |chunk| give(chunk.keys()))
+            })?;
+        }
         Ok(Self {
             streams: Streams::new(map.device()),
             map: Arc::new(map),
@@ -144,7 +145,7 @@ impl<K: Pod + Send + Sync, V: Value, M: Pairs<K, V>> Typed<K, V, M> {
         run: impl FnOnce(&Items<'_, K>) -> gpumap::Result<T> + Send,
     ) -> PyResult<T> {
         keys.expect_on(self.map.device())?;
-        py.detach(|| run(&keys.items(&self.streams)?))
+        py.detach(|| run(&keys.keys(&self.streams)?))
             .map_err(exception)
     }
 
@@ -403,12 +404,26 @@ impl<K: Pod + Send + Sync, V: Value + Element, M: Pairs<K, V>> AnyMap for Typed<
     }
 }
 
+/// Floats as keys, which have one zero and one NaN ([`Incoming::keys`]): so bits that are equal are those of equal keys.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(transparent)]
+struct F32(f32);
+key_type!(F32: u32, Number::Float);
+
+/// The same of 8 bytes.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(transparent)]
+struct F64(f64);
+key_type!(F64: u64, Number::Float);
+
 /// A set of keys of this type.
-pub fn set(device: &Device, origin: Origin<'_>, key: Item) -> gpumap::Result<Box<dyn AnySet>> {
+pub fn set(device: &Device, origin: Origin<'_>, key: Item) -> PyResult<Box<dyn AnySet>> {
     Ok(match key.dtype {
         Dtype::U32 => Box::new(Typed::<u32, (), Map<_, _>>::new(device, origin, key, None)?),
         Dtype::I32 => Box::new(Typed::<i32, (), Map<_, _>>::new(device, origin, key, None)?),
+        Dtype::F32 => Box::new(Typed::<F32, (), Map<_, _>>::new(device, origin, key, None)?),
         Dtype::I64 => Box::new(Typed::<i64, (), Map<_, _>>::new(device, origin, key, None)?),
+        Dtype::F64 => Box::new(Typed::<F64, (), Map<_, _>>::new(device, origin, key, None)?),
         _ => Box::new(Typed::<u64, (), Map<_, _>>::new(device, origin, key, None)?),
     })
 }
@@ -447,7 +462,9 @@ pub fn map(
         (None, _) => match key.dtype {
             Dtype::U32 => for_value!(value, narrow::<u32>(place, origin, key, value)),
             Dtype::I32 => for_value!(value, narrow::<i32>(place, origin, key, value)),
+            Dtype::F32 => for_value!(value, narrow::<F32>(place, origin, key, value)),
             Dtype::I64 => for_value!(value, narrow::<i64>(place, origin, key, value)),
+            Dtype::F64 => for_value!(value, narrow::<F64>(place, origin, key, value)),
             _ => for_value!(value, narrow::<u64>(place, origin, key, value)),
         },
         (Some(_), Place::Device(device)) => for_width!(key, wide(device, origin, key, value)),
@@ -493,6 +510,10 @@ fn made<K: Pod + Send + Sync, V: Value + Element, M: Pairs<K, V>>(
     key: Item,
     value: Dtype,
 ) -> PyResult<Box<dyn AnyMap>> {
-    let map = Typed::<K, V, M>::new(on, origin, key, Some(value)).map_err(exception)?;
-    Ok(Box::new(map))
+    Ok(Box::new(Typed::<K, V, M>::new(
+        on,
+        origin,
+        key,
+        Some(value),
+    )?))
 }

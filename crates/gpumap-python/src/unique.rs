@@ -74,7 +74,7 @@ fn unique_of<'py, K: Pod + Send + Sync>(
     let mut counts = place(beside.counts)?;
     let mut first = place(beside.first)?;
     let run = || {
-        let items = keys.items::<K>(&streams)?;
+        let items = keys.keys::<K>(&streams)?;
         let buffer = |places: &mut Option<Places<u32>>| {
             let places = places.as_mut();
             places.map(|places| places.buffer(&stream)).transpose()
@@ -128,8 +128,7 @@ pub fn isin(
         capacity: among.len(),
         grows: true,
     };
-    let set = py.detach(|| typed::set(&device, origin, keys.item));
-    let set = set.map_err(exception)?;
+    let set = py.detach(|| typed::set(&device, origin, keys.item))?;
     set.insert(py, &among, false)?;
     set.contains(py, &keys)
 }

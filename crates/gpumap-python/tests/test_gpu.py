@@ -69,6 +69,27 @@ def test_unique_count_isin_beside_torch():
     assert torch.equal(as_torch(gm.isin(keys, among)), torch.isin(keys, among))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_floats_as_keys(dtype):
+    """Tensors of the GPU have one zero and one NaN as keys, and are not written to."""
+    name = {torch.float32: "f32", torch.float64: "f64"}[dtype]
+    keys = torch.tensor([0.0, -0.0, 0.5, float("nan"), -float("nan"), float("inf")], dtype=dtype, device="cuda").repeat(10_000)
+    before = keys.clone()
+    distinct, counts = map_of(gm.count(keys))
+    assert distinct.dtype == dtype and counts.tolist() == [20_000, 10_000, 20_000, 10_000]
+    assert not bool(torch.signbit(distinct).any())
+    counts = gm.Map(name, "u64", device="cuda:0")
+    assert counts.merge(keys, 1) == 4 and bool(as_torch(counts.contains(-keys)).all()) is False
+    assert bool(as_torch(counts.contains(torch.where(keys == 0, -keys, keys))).all())
+    assert sorted(counts.retrieve_all()[1].tolist()) == [10_000, 10_000, 20_000, 20_000]
+    rows = gm.RowMap(name, 2, device="cuda:0").insert(keys.reshape(-1, 2))
+    assert as_torch(rows)[:3].tolist() == [0, 1, 2] and int(as_torch(rows).max()) == 2
+    left, right = gm.JoinTable(keys[:6]).join(keys[:6])
+    assert len(left) == len(right) == 4 + 1 + 4 + 1
+    assert bool(as_torch(gm.isin(keys, keys[3:4])).sum() == 20_000)
+    assert torch.equal(keys.view(torch.uint8), before.view(torch.uint8))
+
+
 def test_unique_rows_beside_torch():
     keys = torch.randint(-3, 3, (100_000, 3), dtype=torch.int32, device="cuda")
     distinct, inverse, counts = map_of(gm.unique(keys, inverse=True, counts=True))

@@ -7,8 +7,7 @@ import pytest
 
 import gpumap_rs as gm
 
-KEYS = ["u32", "i32", "u64", "i64"]
-VALUES = ["u32", "i32", "f32", "u64", "i64", "f64"]
+TYPES = ["u32", "i32", "f32", "u64", "i64", "f64"]
 DTYPES = {name: dtype for name, dtype in gm._DTYPES.items()}
 
 
@@ -29,8 +28,8 @@ def make(request, device):
     return lambda *types, **more: gm.ShardedMap(*types, devices=["cpu"] * request.param, **more)
 
 
-@pytest.mark.parametrize("value", VALUES)
-@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("value", TYPES)
+@pytest.mark.parametrize("key", TYPES)
 def test_pairs_of_all_types(make, key, value):
     rng = np.random.default_rng(1)
     keys = np.unique(random(rng, key, 1_000))
@@ -77,7 +76,7 @@ def test_verbs(make):
     assert len(map) == 0 and not list(map.items())
 
 
-@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("key", TYPES)
 def test_sets(device, key):
     rng = np.random.default_rng(2)
     keys = random(rng, key, 2_000)
@@ -229,8 +228,6 @@ def test_bad_arguments(device):
     u64 = np.arange(4, dtype=np.uint64)
     with pytest.raises(TypeError, match="'bool' is no type"):
         gm.Map("u64", "bool", device=device)
-    with pytest.raises(TypeError, match="f64"):
-        gm.Map("f64", device=device)
     with pytest.raises(TypeError, match="the keys are of i64, not of u64"):
         map.get(np.arange(4))
     with pytest.raises(gm.InexactError, match="element 0 is -1, which is no value of u64"):

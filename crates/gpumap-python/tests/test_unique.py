@@ -54,12 +54,10 @@ def test_lists_and_empty_arrays(device):
 
 
 def test_bad_arguments(device):
-    with pytest.raises(TypeError, match="no type of keys"):
-        gm.unique([0.5], device=device)
-    with pytest.raises(TypeError, match="no type of keys"):
+    with pytest.raises(TypeError, match="the keys are of bool: use u32, i32, f32, u64, i64 or f64"):
         gm.unique(np.zeros(3, bool), device=device)
-    with pytest.raises(TypeError, match="no type of keys"):
-        gm.unique(np.zeros(3, ">f4"), device=device)
+    with pytest.raises(TypeError, match="the keys are of float16: use"):
+        gm.unique(np.zeros(3, np.float16), device=device)
     with pytest.raises(ValueError, match="4 to 64"):
         gm.unique(np.zeros((3, 17), np.uint32), device=device)
     with pytest.raises(ValueError, match="4 to 64"):

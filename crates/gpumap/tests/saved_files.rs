@@ -261,6 +261,18 @@ key_type!(Id: u64);
 struct Celsius(f32);
 value_type!(Celsius: u32, Number::Float);
 
+/// The same of a key.
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(transparent)]
+struct Price(f64);
+key_type!(Price: u64, Number::Float);
+
+/// One of 4 bytes.
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(transparent)]
+struct Place(i32);
+key_type!(Place: u32, Number::Signed);
+
 fn loads<From: Saved, To: Saved>() {
     for loaded in To::load(&From::saved()) {
         loaded.unwrap_or_else(|error| panic!("{} by {}: {error}", From::NAME, To::NAME));
@@ -319,6 +331,15 @@ fn every_map_refuses_the_types_of_another() {
     refuses::<RowMap<[i32; 3]>, RowMap<[f32; 3]>>("keys of type [i32; 3], not [f32; 3]");
     refuses::<RowMap<f64>, RowMap<u64>>("keys of type f64, not u64");
     refuses::<ShardedRowMap<i64>, ShardedRowMap<u64>>("keys of type i64, not u64");
+    refuses::<Map<Price, u32>, Map<u64, u32>>("keys of type f64, not u64");
+    refuses::<Map<i64, u32>, Map<Price, u32>>("keys of type i64, not f64");
+    refuses::<ShardedMap<Price, u32>, ShardedMap<u64, u32>>("keys of type f64, not u64");
+    refuses::<ShardedMap<u64, ()>, ShardedMap<Price, ()>>("keys of type u64, not f64");
+    refuses::<Chained<Place, f32>, Chained<u32, f32>>("keys of type i32, not u32");
+    refuses::<Chained<u32, f32>, Chained<Place, f32>>("keys of type u32, not i32");
+    refuses::<ArenaMap<Price, [u32; 3]>, ArenaMap<u64, [u32; 3]>>("keys of type f64, not u64");
+    refuses::<ArenaMap<u64, [u32; 3]>, ArenaMap<Price, [u32; 3]>>("keys of type u64, not f64");
+    refuses::<WideMap<u64, u32>, Map<Price, u32>>("keys of type u64, not f64");
 
     loads::<Map<i64, f32>, Map<i64, f32>>();
     loads::<Map<i64, f32>, WideMap<i64, f32>>();
@@ -329,6 +350,11 @@ fn every_map_refuses_the_types_of_another() {
     loads::<RowMap<[i32; 3]>, RowMap<[i32; 3]>>();
     loads::<ShardedRowMap<i64>, ShardedRowMap<i64>>();
     loads::<Chained<i32, f32>, Chained<i32, f32>>();
+    loads::<Map<Price, u32>, Map<Price, u32>>();
+    loads::<Map<Price, u32>, WideMap<f64, u32>>();
+    loads::<WideMap<f64, u32>, ShardedMap<Price, u32>>();
+    loads::<ArenaMap<Price, [u32; 3]>, ArenaMap<Price, [u32; 3]>>();
+    loads::<Map<Price, u32>, Map<Id, u32>>();
     // Types of one's own and arrays of `u8` are bytes, which fit every type of that size, and an unsigned number is as good as its
     // parts.
     loads::<Map<Id, f32>, Map<u64, f32>>();

@@ -21,6 +21,11 @@ with nulls or masked elements; those of a GPU are contiguous.
 A list, a tuple, a number or an array of objects has no type, so it is taken number by number: each becomes the value of the map's type
 that equals it, also ``1.0`` a ``1``, or the call raises :class:`InexactError`. Only floats are rounded, where the type is one of floats.
 Where no map says the type, it is ``i64``, or ``u64`` if a number needs that, or ``f64`` if there is a float; of scalars of numpy theirs.
+
+Keys of floats have one zero and one NaN: ``0.0`` and ``-0.0`` are one key, and so are NaNs of both signs and of every payload, also one
+beside the other in a row of several numbers. Such keys come out as ``0.0`` and as a positive NaN without a payload. Everything else is
+compared by its bits, so infinities and the least numbers are keys as any other; ``0.1`` of ``f32`` and of ``f64`` are different numbers.
+
 Where keys are in the memory of a GPU, so are the answers, as an :class:`Array`, which those libraries take without a
 copy: ``torch.as_tensor(answer, device="cuda")``, ``cupy.asarray(answer)``, or by DLPack. Otherwise answers are numpy arrays.
 The memory of an :class:`Array` is given back in the order of the stream of its call, which must live as long.
@@ -278,8 +283,7 @@ class Map(_Pairs):
 
     Parameters
     ----------
-    key : ``u32``, ``i32``, ``u64`` or ``i64``, or numpy's types of these
-    value : these, ``f32`` or ``f64``
+    key, value : ``u32``, ``i32``, ``f32``, ``u64``, ``i64`` or ``f64``, or numpy's types of these
     capacity : how many pairs there is room for at first
     device : ``"cpu"``, ``"cuda"``, ``"cuda:1"``; the first GPU that works, or else the CPU, if it is not given
     grows : whether it grows for a batch that does not fit, which is else refused with :class:`FullError`
@@ -318,7 +322,8 @@ class Map(_Pairs):
     ) -> Map:
         """A map from a file that :meth:`save` wrote, with keys and values of these types. Raises ``OSError`` for a file that is
         not there, is damaged, or has keys or values of another type. A file of an earlier version does not say the type of
-        its keys: it is loaded with a warning."""
+        its keys: it is loaded with a warning. A program in Rust may have saved keys of floats that are ``-0.0``, or NaNs of several bits:
+        such a file is refused with ``OSError``."""
         map = cls.__new__(cls)
         map._native = _rust.Map(_name(key), _name(value), 0, device, True, path)
         return map
@@ -393,7 +398,7 @@ class WideMap(_Pairs):
 
     Parameters
     ----------
-    key : ``u32``, ``i32``, ``u64`` or ``i64``, or numpy's types of these
+    key : ``u32``, ``i32``, ``f32``, ``u64``, ``i64`` or ``f64``, or numpy's types of these
     width : how many of them a key has; keys have 4 to 64 bytes, and are arrays of shape (n, width)
     value, capacity, device, grows : as of :class:`Map`
 
@@ -523,7 +528,7 @@ class RowMap(_Keys):
 
     Parameters
     ----------
-    key : ``u32``, ``i32``, ``u64`` or ``i64``, or numpy's types of these
+    key : ``u32``, ``i32``, ``f32``, ``u64``, ``i64`` or ``f64``, or numpy's types of these
     width : without it a key is a number, and keys an array of shape (n,); with it a key is so many numbers, as coordinates, and
         keys an array of shape (n, width). A key has 4 to 64 bytes.
     capacity : how many rows there is room for at first
@@ -911,8 +916,8 @@ def unique(
 ) -> Any:
     """The distinct keys, in the order of their first occurrences; numpy and PyTorch sort theirs.
 
-    Keys are integers of 4 or 8 bytes in an array of shape (n,), or rows of 4 to 64 bytes of an array of shape (n, width); n is up
-    to 2^31 - 1. Raises ``TypeError``, ``ValueError`` or ``MemoryError``.
+    Keys are numbers of 4 or 8 bytes in an array of shape (n,), or rows of 4 to 64 bytes of an array of shape (n, width); n is up
+    to 2^31 - 1. Those of floats have one zero and one NaN. Raises ``TypeError``, ``ValueError`` or ``MemoryError``.
 
     With ``inverse``, ``counts`` or ``first`` the answer is a tuple: the distinct keys, and in this order
 

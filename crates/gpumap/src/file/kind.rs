@@ -3,7 +3,7 @@
 use std::any::TypeId;
 use std::fmt;
 
-use crate::map::{Number, Value};
+use crate::map::{Key, Number, Value};
 
 /// Bytes of the largest number.
 const MOST_BYTES: u8 = 16;
@@ -182,7 +182,23 @@ impl Kinds {
     }
 
     /// Those of a map with such keys and values.
-    pub fn of_map<K: 'static, V: Value>() -> Self {
+    pub fn of_map<K: Key, V: Value>() -> Self {
+        Self {
+            key: K::kind(),
+            value: Kind::of_value::<V>(),
+        }
+    }
+
+    /// Those of a map whose values may be any plain data.
+    pub fn of_arena<K: Key, V: 'static>() -> Self {
+        Self {
+            key: K::kind(),
+            value: Kind::of::<V>(),
+        }
+    }
+
+    /// Those of a map with wide keys.
+    pub fn of_wide<K: 'static, V: Value>() -> Self {
         Self {
             key: Kind::of::<K>(),
             value: Kind::of_value::<V>(),

@@ -4,6 +4,7 @@ use bytemuck::Pod;
 use gpumap_kernels::kernels::{KeyBits, ValueBits};
 
 use super::merge::Number;
+use crate::file::Kind;
 
 /// A key: plain data of 4 or 8 bytes, compared by its bits. **Every bit pattern is allowed.** Of a type of your own that is a float,
 /// 0.0 and -0.0 are two keys, and NaNs of different bits are different keys.
@@ -28,6 +29,12 @@ use super::merge::Number;
 pub unsafe trait Key: Pod + Send + Sync {
     /// The unsigned integer of this size: `u32` or `u64`.
     type Bits: KeyBits + Pod;
+
+    /// What saved files say that the keys are. Those of a type of your own are bytes, which fit every kind of that size, unless
+    /// [`key_type!`](crate::key_type) names the number.
+    fn kind() -> Kind {
+        Kind::of::<Self>()
+    }
 }
 
 /// A value: plain data of 4 or 8 bytes, of which every bit pattern is allowed; or `()`, which makes
@@ -77,6 +84,20 @@ pub unsafe trait Value: Pod + Send + Sync {
 /// # Ok::<(), gpumap::Error>(())
 /// ```
 ///
+/// The [`Number`](crate::Number) that such a key is may be said, so that a [saved](crate::Map::save) map is loaded only with keys of
+/// that kind:
+///
+/// ```
+/// use gpumap::file::Kind;
+/// use gpumap::{Key, Number, key_type};
+///
+/// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+/// #[repr(transparent)]
+/// struct Price(f64); // keys are compared by their bits: one of -0.0 is not one of 0.0
+/// key_type!(Price: u64, Number::Float);
+/// assert_eq!(Price::kind(), Kind::of::<f64>());
+/// ```
+///
 /// A type of another size, or of another alignment, does not compile:
 ///
 /// ```compile_fail,E0080
@@ -94,10 +115,15 @@ pub unsafe trait Value: Pod + Send + Sync {
 /// ```
 #[macro_export]
 macro_rules! key_type {
-    ($t:ty: $bits:ty) => {
+    ($t:ty: $bits:ty $(, $number:expr)?) => {
         // SAFETY: checked right here.
         unsafe impl $crate::Key for $t {
             type Bits = $bits;
+            $(
+                fn kind() -> $crate::file::Kind {
+                    $crate::file::Kind::Numbers($number, ::core::mem::size_of::<$t>() as u8)
+                }
+            )?
         }
         $crate::same_layout!($t, $bits);
     };

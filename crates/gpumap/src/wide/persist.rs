@@ -80,7 +80,7 @@ impl<K: Pod + Send + Sync, V: Value> WideMapBuilder<K, V> {
     fn kinds(&self) -> Kinds {
         Kinds {
             key: self.key_kind,
-            ..Kinds::of_map::<K, V>()
+            ..Kinds::of_wide::<K, V>()
         }
     }
 
@@ -105,7 +105,7 @@ impl<K: Pod + Send + Sync, V: Value> Stored<K, V> for WideMap<K, V> {
     fn header(&self) -> Header {
         let kinds = Kinds {
             key: self.key_kind,
-            ..Kinds::of_map::<K, V>()
+            ..Kinds::of_wide::<K, V>()
         };
         Header::of_kinds::<K, V>(kinds, self.len() as u64)
     }

@@ -109,7 +109,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     pub fn load(device: &Device, path: impl AsRef<Path>) -> Result<Self> {
         persist::load(
             path.as_ref(),
-            Kinds::of::<K, V>(),
+            Kinds::of_arena::<K, V>(),
             |header, pairs| {
                 let ids = Map::builder(device).settings_of(header);
                 ArenaMapBuilder::of(ids).growing(pairs)
@@ -134,7 +134,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMapBuilder<K, V> {
     /// As for [`MapBuilder::load`].
     pub fn load(self, path: impl AsRef<Path>) -> Result<ArenaMap<K, V>> {
         let growth = self.ids.growth;
-        let kinds = Kinds::of::<K, V>();
+        let kinds = Kinds::of_arena::<K, V>();
         let map = persist::load_pairs(path.as_ref(), kinds, |pairs| self.growing(pairs));
         map.map(|map| map.with_growth(growth))
     }
@@ -145,7 +145,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMapBuilder<K, V> {
     /// As for [`load`](Self::load).
     pub fn load_from(self, reader: impl Read) -> Result<ArenaMap<K, V>> {
         let growth = self.ids.growth;
-        let kinds = Kinds::of::<K, V>();
+        let kinds = Kinds::of_arena::<K, V>();
         let map = persist::load_from(reader, kinds, |pairs| self.growing(pairs));
         map.map(|map| map.with_growth(growth))
     }
@@ -166,7 +166,8 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
 
 impl<K: Key, V: Pod + Send + Sync> Stored<K, V> for ArenaMap<K, V> {
     fn header(&self) -> Header {
-        let header = Header::of_bytes::<K, V>(self.len() as u64);
+        let kinds = Kinds::of_arena::<K, V>();
+        let header = Header::of_kinds::<K, V>(kinds, self.len() as u64);
         let header = self.ids.settings_in(header);
         let capacity = self.capacity() as u64;
         Header { capacity, ..header }

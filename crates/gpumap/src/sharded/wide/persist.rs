@@ -57,7 +57,7 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
     /// # Errors
     /// As for [`WideMap::load`]; [`Error::Group`].
     pub fn load(ranks: &Ranks, path: impl AsRef<Path>) -> Result<Self> {
-        let kinds = Kinds::of_map::<K, V>();
+        let kinds = Kinds::of_wide::<K, V>();
         persist::load_pairs(path.as_ref(), kinds, |pairs| {
             Self::with_capacity(ranks, pairs)
         })
@@ -68,7 +68,7 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
     /// # Errors
     /// As for [`load`](Self::load).
     pub fn load_from(ranks: &Ranks, reader: impl Read) -> Result<Self> {
-        let kinds = Kinds::of_map::<K, V>();
+        let kinds = Kinds::of_wide::<K, V>();
         persist::load_from(reader, kinds, |pairs| Self::with_capacity(ranks, pairs))
     }
 }
@@ -77,7 +77,7 @@ impl<K: Pod + Send + Sync, V: Value> Stored<K, V> for ShardedWideMap<K, V> {
     const HOLDS_LOCK: bool = true;
 
     fn header(&self) -> Header {
-        Header::of_kinds::<K, V>(Kinds::of_map::<K, V>(), self.len() as u64)
+        Header::of_kinds::<K, V>(Kinds::of_wide::<K, V>(), self.len() as u64)
     }
 
     fn give_chunks(
