@@ -1,7 +1,7 @@
 //! Runs the tests on a planted bug until one of them fails.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -114,6 +114,21 @@ fn packages() -> impl Iterator<Item = &'static str> {
         .flat_map(|&(package, _)| ["--package", package])
 }
 
+/// The arguments that name the targets of these programs. Those of a package's own code have its name.
+fn targets<'a>(named: &BTreeSet<&'a str>) -> Vec<&'a str> {
+    let of_package = |name: &str| {
+        let name = name.replace('_', "-");
+        PACKAGES.iter().any(|&(package, _)| package == name)
+    };
+    let (own, tests): (Vec<_>, Vec<_>) = named.iter().copied().partition(|name| of_package(name));
+    let mut targets = match own.is_empty() {
+        true => Vec::new(),
+        false => vec!["--lib", "--bins"],
+    };
+    targets.extend(tests.into_iter().flat_map(|name| ["--test", name]));
+    targets
+}
+
 /// How a run of a program ended.
 enum Ended {
     Passed,
@@ -128,13 +143,15 @@ impl Programs {
         chosen: &[(usize, &Mutant)],
         named_only: bool,
     ) -> Result<Self> {
-        let tests = || chosen.iter().flat_map(|(_, mutant)| &mutant.tests);
-        let is_python = |[name, _]: &[String; 2]| name == PYTHON;
-        let mut programs = Vec::new();
-        if !named_only || tests().any(|test| !is_python(test)) {
-            programs = Self::built(copy)?;
-        }
-        if python::is_there() && (!named_only || tests().any(is_python)) {
+        let tests = chosen.iter().flat_map(|(_, mutant)| &mutant.tests);
+        let mut named: BTreeSet<&str> = tests.map(|[name, _]| &**name).collect();
+        let has_python = named.remove(PYTHON) || !named_only;
+        let mut programs = match (named_only, named.is_empty()) {
+            (true, true) => Vec::new(),
+            (true, false) => Self::built(copy, &targets(&named))?,
+            (false, _) => Self::built(copy, &[])?,
+        };
+        if has_python && python::is_there() {
             programs.push(Program::of_python(workspace, copy)?);
         }
         Ok(Self {
@@ -144,13 +161,14 @@ impl Programs {
         })
     }
 
-    /// Those that cargo builds.
-    fn built(copy: &Path) -> Result<Vec<Program>> {
+    /// Those that cargo builds: of these targets, or all.
+    fn built(copy: &Path, targets: &[&str]) -> Result<Vec<Program>> {
         let mut command = cargo_of(copy);
         command
             .args(["test", "--no-run", "--locked"])
             .arg("--message-format=json-render-diagnostics")
-            .args(packages());
+            .args(packages())
+            .args(targets);
         let output = command.output().context("could not start cargo")?;
         if !output.status.success() {
             bail!("`{}` failed in {}", display(&command), copy.display());
@@ -374,5 +392,11 @@ mod tests {
         assert_eq!(failed_test("1 failed, 2 passed in 0.1s"), None);
         assert_eq!(seed("in Packed, seed 17: no"), Some(17));
         assert_eq!(seed("nothing"), None);
+    }
+
+    #[test]
+    fn programs_are_targets() {
+        let named = BTreeSet::from(["gpumap", "gpumap_kernels", "hostile"]);
+        assert_eq!(targets(&named), ["--lib", "--bins", "--test", "hostile"]);
     }
 }
