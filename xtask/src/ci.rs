@@ -70,6 +70,8 @@ const STEPS: &[Step] = &[
     ("neighbours", |w| all(neighbours::check(w))),
     ("package", |w| all(package::check(w))),
     ("python", python::check),
+    // Of the library and the program, hostile company is among the tests.
+    ("hostile", python::check_hostile),
     ("ptx --check", |w| all(ptx_command::check_shipped(w))),
     ("lint", |w| all(lint::check_shipped(w))),
     ("mutants --check", |w| all(mutants::check(w))),

@@ -34,6 +34,9 @@ const TESTS: Wheel = Wheel {
     program: "bin/pytest",
 };
 
+/// The tests in hostile company.
+const HOSTILE: &str = "tests/test_hostile.py";
+
 /// Which build.
 #[derive(clap::Args)]
 pub struct Options {
@@ -51,17 +54,28 @@ impl Options {
 
 /// Runs the command.
 pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
-    let wheel = build(workspace, if options.release { "release" } else { "dev" })?;
-    println!("{}", workspace.relative(&wheel).display());
-    test(workspace, &wheel)
+    install(workspace, if options.release { "release" } else { "dev" })?;
+    test(workspace)?;
+    pytest(workspace, HOSTILE)
 }
 
-/// The step of CI.
+/// The step of CI, without hostile company.
 pub fn check(workspace: &Workspace) -> Result<Unchecked> {
+    step(workspace, test)
+}
+
+/// Hostile company, a step of CI for itself: it takes as long as all other tests.
+pub fn check_hostile(workspace: &Workspace) -> Result<Unchecked> {
+    step(workspace, |workspace| pytest(workspace, HOSTILE))
+}
+
+fn step(workspace: &Workspace, tests: impl FnOnce(&Workspace) -> Result<()>) -> Result<Unchecked> {
     if !is_there() {
         return Ok(Unchecked::some("the Python package: there is no python3"));
     }
-    run(workspace, &Options { release: false })?;
+    // Behind another step this builds nothing.
+    install(workspace, "dev")?;
+    tests(workspace)?;
     Ok(Unchecked::nothing())
 }
 
@@ -96,23 +110,39 @@ pub fn is_there() -> bool {
     process::probe(Command::new("python3").arg("--version")).is_some()
 }
 
-fn test(workspace: &Workspace, wheel: &PathBuf) -> Result<()> {
-    let python = interpreter(workspace)?;
+/// Builds the wheel, and installs it where the tests find it.
+fn install(workspace: &Workspace, profile: &str) -> Result<()> {
+    let wheel = build(workspace, profile)?;
+    println!("{}", workspace.relative(&wheel).display());
     process::run(
-        Command::new(&python)
+        Command::new(interpreter(workspace)?)
             .args(["-m", "pip", "install", "--quiet", "--no-input", "--no-deps"])
             .args(["--no-index", "--force-reinstall"])
             .arg(wheel),
-    )?;
-    let folder = workspace.root.join("crates/gpumap-python");
-    let run = |arguments: &[&str]| {
-        let mut command = Command::new(&python);
-        command.current_dir(&folder).arg("-m").args(arguments);
-        process::run(command.env("PYTHONDONTWRITEBYTECODE", "1"))
-    };
+    )
+}
+
+/// The tests of the wheel that is installed, but for hostile company.
+fn test(workspace: &Workspace) -> Result<()> {
     let cache = workspace.target.join("mypy-cache");
     let cache = cache.to_str().context("the build folder is not UTF-8")?;
-    run(&["mypy", "--cache-dir", cache])?;
-    run(&["mypy.stubtest", "gpumap_rs"])?;
-    run(&["pytest", "--quiet", "-p", "no:cacheprovider"])
+    python(workspace, &["mypy", "--cache-dir", cache])?;
+    python(workspace, &["mypy.stubtest", "gpumap_rs"])?;
+    pytest(workspace, &format!("--ignore={HOSTILE}"))
+}
+
+fn pytest(workspace: &Workspace, tests: &str) -> Result<()> {
+    let arguments = ["pytest", "--quiet", "-p", "no:cacheprovider", tests];
+    python(workspace, &arguments)
+}
+
+/// Runs a module of Python in the folder of the package.
+fn python(workspace: &Workspace, arguments: &[&str]) -> Result<()> {
+    let mut command = Command::new(interpreter(workspace)?);
+    command
+        .current_dir(workspace.root.join("crates/gpumap-python"))
+        .arg("-m")
+        .args(arguments)
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    process::run(&mut command)
 }
