@@ -160,7 +160,7 @@ fn the_whole_job_step_by_step() {
     assert_eq!(json["bytes"], 134 * 154);
     let runs = json["runs"].as_array().unwrap();
     let formats: Vec<_> = runs.iter().map(|run| &run["format"]).collect();
-    assert_eq!(formats, [".gpumap", ".tsv"]);
+    assert_eq!(formats, [".gpk", ".tsv"]);
     for run in runs {
         assert_eq!(run["summary"]["pairs"], 134 * 130);
         let steps = run["steps"].as_array().unwrap();

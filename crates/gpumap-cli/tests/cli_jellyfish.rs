@@ -29,6 +29,10 @@ fn real_files_as_jellyfish() {
                 let arguments = [&["count-kmers", &input, "-k", k, "--sorted"], strands].concat();
                 let counts = scene.succeed(&arguments);
                 assert!(counts == expected, "{input}, k = {k}, {strands:?}");
+                let database = ["count-kmers", &input, "-k", k, "-o", "counts.gpk"];
+                scene.succeed(&[&database[..], strands].concat());
+                let dumped = scene.succeed(&["dump", "counts.gpk"]);
+                assert!(dumped == expected, "{input}, k = {k}, {strands:?}");
                 println!(
                     "{input}, k = {k} {strands:?}: {} equal",
                     counts.lines().count()

@@ -87,7 +87,7 @@ pub fn run(args: &KmersArgs, session: &Session) -> Result<()> {
     let rates = Rates::measure(engine.device())?;
     let read = bounds::read(&input.path)?;
     let mut results = Vec::new();
-    for format in [Format::Gpumap, Format::Tsv] {
+    for format in [Format::Gpk, Format::Tsv] {
         let run = median_run(args, session, &input, format, folder.path())?;
         let steps = steps(&run, args.k, read, &rates, folder.path())?;
         show(&table(&run, &steps))?;
