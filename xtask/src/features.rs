@@ -1,7 +1,7 @@
 //! Does every set of features compile? The other steps build the workspace as a whole, so that what one crate needs and another
-//! one turns on is never missed.
+//! one turns on is never missed. And is Deflate that of zlib-rs? Any crate can turn on another one for all.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::process::{capture, cargo, run};
@@ -12,6 +12,7 @@ const FOLDER: &str = "crates/";
 
 /// Checks each crate by itself: without features, with each of them alone, with those of the default, and with all.
 pub fn check(workspace: &Workspace) -> Result<()> {
+    check_deflate(workspace)?;
     let line = ["metadata", "--format-version=1", "--no-deps", "--locked"];
     let output = capture(cargo(workspace).args(line))?;
     let metadata: Value = serde_json::from_slice(&output.stdout)?;
@@ -40,6 +41,53 @@ pub fn check(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
+/// Expects that flate2 has zlib-rs and nothing in C.
+fn check_deflate(workspace: &Workspace) -> Result<()> {
+    let mut tree = cargo(workspace);
+    tree.args([
+        "tree",
+        "--workspace",
+        "--all-features",
+        "--locked",
+        "-e",
+        "features",
+    ]);
+    tree.args(["--prefix", "none", "--invert", "flate2"]);
+    let output = capture(&mut tree)?;
+    let features = deflate_features(&String::from_utf8_lossy(&output.stdout));
+    ensure!(
+        is_rust_alone(&features),
+        "flate2 must inflate by zlib-rs; its features are {}",
+        features.join(", ")
+    );
+    println!("flate2 has {}", features.join(", "));
+    Ok(())
+}
+
+/// The features of flate2 that `cargo tree` names.
+fn deflate_features(tree: &str) -> Vec<String> {
+    let mut features: Vec<String> = tree
+        .lines()
+        .filter_map(|line| line.strip_prefix("flate2 feature \""))
+        .filter_map(|line| Some(line.split_once('"')?.0.to_owned()))
+        .collect();
+    features.sort();
+    features.dedup();
+    features
+}
+
+/// Whether these features of flate2 mean zlib-rs: where one of another library is on, that one is taken.
+fn is_rust_alone(features: &[String]) -> bool {
+    let has = |name: &str| features.iter().any(|feature| feature == name);
+    let in_c = features.iter().any(|feature| {
+        feature.contains("zlib-ng")
+            || feature.contains("cloudflare")
+            || feature.contains("any_c_zlib")
+            || ["zlib", "zlib-default"].contains(&feature.as_str())
+    });
+    has("zlib-rs") && !in_c
+}
+
 /// What cargo is told for each set of these features.
 fn arguments<'a>(features: impl Iterator<Item = &'a str>) -> Vec<Vec<&'a str>> {
     let none = "--no-default-features";
@@ -59,6 +107,27 @@ fn arguments<'a>(features: impl Iterator<Item = &'a str>) -> Vec<Vec<&'a str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn zlib_rs_is_told_from_libraries_in_c() {
+        let good = "flate2 v1.1.10\nflate2 feature \"zlib-rs\"\n\
+            ├ other\nflate2 feature \"any_zlib\" (*)\nflate2 feature \"zlib-rs\" (*)\n";
+        assert_eq!(deflate_features(good), ["any_zlib", "zlib-rs"]);
+        assert!(is_rust_alone(&deflate_features(good)));
+        for bad in [
+            "zlib-ng",
+            "zlib",
+            "zlib-default",
+            "cloudflare_zlib",
+            "any_c_zlib",
+        ] {
+            let tree = format!("{good}flate2 feature \"{bad}\"\n");
+            assert!(!is_rust_alone(&deflate_features(&tree)), "{bad}");
+        }
+        assert!(!is_rust_alone(&deflate_features(
+            "flate2 feature \"default\""
+        )));
+    }
 
     #[test]
     fn each_feature_is_checked_alone() {
