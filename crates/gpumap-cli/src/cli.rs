@@ -135,15 +135,6 @@ impl Cli {
         Ok(NonZero::new(threads))
     }
 
-    /// The files of sequences that are read.
-    pub fn sequences(&self) -> &[PathBuf] {
-        match &self.command {
-            Some(Command::CountKmers(args)) => &args.inputs,
-            Some(Command::Query(args)) => &args.sequence,
-            _ => &[],
-        }
-    }
-
     /// Whether a file is among the outputs, which is not there if the run ends early.
     pub fn writes_files(&self) -> bool {
         let is_file = |path: &PathBuf| path.as_os_str() != "-";

@@ -12,7 +12,7 @@ use crate::cli::Cli;
 use crate::columns::{ColumnWriter, Group};
 use crate::error::{Result, one_line};
 use crate::gpk;
-use crate::gzip::tests::blocks;
+use crate::gzip::tests::{blocks, compare, small};
 use crate::kmer::{Code, KmerLength, Kmers, Strand};
 use crate::ledger::Ledger;
 use crate::packed::Block;
@@ -310,6 +310,29 @@ fn sequences() {
             }
         }
         assert!(kmers.0 as u64 <= ledger.totals().bases);
+    });
+}
+
+/// Chunks by threads are read as flate2 alone reads the stream, errors too.
+#[test]
+fn gzip() {
+    let (text, small) = small();
+    let target = Target {
+        name: "gzip",
+        good: vec![
+            small.clone(),
+            [&small[..], &small].concat(),
+            [&blocks(&text[..900]), &small[..], &[0; 20]].concat(),
+        ],
+        words: &[b"\x1f\x8b\x08\0", b"\0\0\xff\xff", b"\x03\0"],
+        // Of the thread that reads.
+        memory: 4 << 20,
+        memory_per_byte: 4096,
+        ..Target::default()
+    };
+    target.run(|bytes| {
+        let (threads, chunk) = (3 + bytes.len() % 2, 150 + bytes.len() % 700);
+        let _ = compare(bytes, threads, chunk, "fuzz");
     });
 }
 

@@ -1,11 +1,14 @@
-//! Gzip: the members of a stream one after the other, as `gzip -d` reads them, and the blocks of `bgzip` (BGZF) on
-//! several threads.
+//! Gzip: the members of a stream one after the other, as `gzip -d` reads them. Several threads inflate the blocks of `bgzip`
+//! (BGZF), and any other member that is [large](chunks).
 //!
 //! Whether a member is a block is decided for each member: a field of its header says how long a block is, so that
 //! threads can inflate the next ones at the same time. The field is believed only if the member ends where it says
 //! and has the right checksum. Otherwise the same bytes are read as those of any other member, which also finds out
 //! what is wrong with them.
 
+mod chunks;
+mod deflate;
+mod huffman;
 mod member;
 pub mod pack;
 #[cfg(test)]
@@ -14,12 +17,14 @@ pub mod tests;
 use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::num::NonZero;
-use std::thread::Builder;
 
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
-use self::member::{Header, Member, Packed, TRAILER, trailer_of};
+use self::chunks::{Chunks, Ending};
+use self::huffman::Codes;
+use self::member::{Header, Member, TRAILER, trailer_of};
+use crate::stream::Packed;
+use crate::workers::{Pending, Workers};
 
 /// What is wrong with a gzip stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,18 +61,25 @@ const BLOCK: usize = 1 << 16;
 /// Blocks that are in work or wait to be read, for each thread.
 const AHEAD: usize = 4;
 
-/// Whether a file that begins so begins with a block that bgzip has packed.
-pub fn begins_with_block(head: &[u8]) -> bool {
-    member::header_of(head).is_ok_and(|header| header.is_some_and(|it| it.block.is_some()))
-}
+/// Bytes of a chunk of a large member: many blocks, whose first is looked for, and still few enough for the cache of a thread.
+const CHUNK: usize = 1 << 19;
+
+/// Threads from which on a large member is inflated in chunks, which takes twice the work: fewer have better things to do.
+const CHUNKS_FROM: usize = 3;
 
 /// What the members of a stream hold.
 pub struct GzipReader<R> {
     packed: Packed<R>,
+    /// Whether there was a member.
+    has_begun: bool,
     threads: NonZero<usize>,
-    workers: Option<Workers>,
+    /// Bytes of a chunk.
+    chunk: usize,
+    workers: Option<Workers<Scratch>>,
     /// Blocks that are inflated, in their order. What follows them has not been taken from the stream.
-    ahead: VecDeque<Receiver<Block>>,
+    ahead: VecDeque<Pending<Block>>,
+    /// Memory of blocks that have been read.
+    spare: Vec<Block>,
     /// What follows them, once that is known to be no block.
     next: Option<Next>,
     /// Whether threads are to inflate blocks: each member so far that looked like one was one.
@@ -93,18 +105,28 @@ enum Next {
 enum Current {
     Nothing,
     Member(Box<Member>),
+    Chunks(Box<Chunks>),
     Block { block: Block, at: usize },
     End,
 }
 
 impl<R: Read> GzipReader<R> {
-    /// Reads a stream. If it may have several threads, these inflate its blocks, beside that of the caller.
+    /// Reads a stream. If it may have several threads, these inflate its blocks and its large members, beside that of the
+    /// caller.
     pub fn new(reader: R, threads: NonZero<usize>) -> Self {
+        Self::with_chunks(reader, threads, CHUNK)
+    }
+
+    /// Reads a stream whose members are large from so many bytes on.
+    fn with_chunks(reader: R, threads: NonZero<usize>, chunk: usize) -> Self {
         Self {
             packed: Packed::new(reader),
+            has_begun: false,
             threads,
+            chunk,
             workers: None,
             ahead: VecDeque::new(),
+            spare: Vec::new(),
             next: None,
             has_blocks: threads.get() > 1,
             current: Current::Nothing,
@@ -122,10 +144,7 @@ impl<R: Read> GzipReader<R> {
     fn begin(&mut self) -> io::Result<()> {
         self.look_ahead();
         if let Some(block) = self.ahead.pop_front() {
-            // A thread that is gone has not inflated it, but nothing else has its bytes.
-            let block = block
-                .recv()
-                .map_err(|_| io::Error::other("a thread has ended"))?;
+            let block = block.wait()?;
             if block.is_good {
                 self.ends_in_block = !block.bytes.is_empty();
                 self.current = Current::Block { block, at: 0 };
@@ -136,16 +155,36 @@ impl<R: Read> GzipReader<R> {
         match self.next.take() {
             Some(Next::Member(header)) => {
                 self.packed.skip(header.len);
-                self.current = Current::Member(Box::new(Member::new(header)));
+                self.current = match self.begin_chunks(header) {
+                    Some(chunks) => Current::Chunks(Box::new(chunks)),
+                    None => Current::Member(Box::new(Member::new(header))),
+                };
             }
             Some(Next::Zeros) => {
-                self.packed.skip_zeros()?;
+                member::skip_zeros(&mut self.packed)?;
                 self.current = Current::End;
             }
             Some(Next::Failed(error)) => return Err(error),
             Some(Next::End) | None => self.current = Current::End,
         }
         Ok(())
+    }
+
+    /// Begins a member behind its header that threads may inflate, if it is one.
+    fn begin_chunks(&mut self, header: Header) -> Option<Chunks> {
+        let is_for_threads = self.threads.get() >= CHUNKS_FROM && header.block.is_none();
+        if !is_for_threads || self.packed.try_fill(self.chunk).len() < self.chunk {
+            return None;
+        }
+        if self.workers().threads() == 0 {
+            return None;
+        }
+        Chunks::begin(&mut self.packed, self.chunk)
+    }
+
+    fn workers(&mut self) -> &Workers<Scratch> {
+        let start = || Workers::start(self.threads);
+        self.workers.get_or_insert_with(start)
     }
 
     /// Gives threads as many blocks as they may have, until something else follows.
@@ -160,12 +199,13 @@ impl<R: Read> GzipReader<R> {
     /// Gives a block to a thread, or says what is there instead. Nothing else is used of the stream, as the blocks before
     /// may turn out to be none.
     fn block_or_next(&mut self) -> io::Result<Option<Next>> {
-        if self.packed.is_at_zeros()? {
+        if self.has_begun && self.packed.fill(1)?.first() == Some(&0) {
             return Ok(Some(Next::Zeros));
         }
-        let Some(header) = self.packed.header()? else {
+        let Some(header) = member::next_header(&mut self.packed, self.has_begun)? else {
             return Ok(Some(Next::End));
         };
+        self.has_begun = true;
         let member = Ok(Some(Next::Member(header)));
         let Some(len) = header.block.filter(|_| self.has_blocks) else {
             return member;
@@ -173,20 +213,39 @@ impl<R: Read> GzipReader<R> {
         if len < header.len + TRAILER || self.packed.fill(len)?.len() < len {
             return member;
         }
-        let workers = self
-            .workers
-            .get_or_insert_with(|| Workers::start(self.threads));
-        if workers.count == 0 {
+        if self.workers().threads() == 0 {
             return member;
         }
-        let mut block = workers.spare();
+        let mut block = self.spare.pop().unwrap_or_default();
+        block.packed.clear();
         block
             .packed
             .extend_from_slice(&self.packed.fill(len)?[..len]);
         block.header = header.len;
         self.packed.skip(len);
-        self.ahead.push_back(workers.inflate(block));
+        let inflated = self.workers().run(move |scratch| {
+            block.inflate(&mut scratch.inflate);
+            block
+        });
+        self.ahead.push_back(inflated);
         Ok(None)
+    }
+
+    /// Ends a member that has been read in chunks, or leaves what is left of it to flate2.
+    fn end_chunks(&mut self) -> io::Result<()> {
+        let spent = std::mem::replace(&mut self.current, Current::Nothing);
+        let Current::Chunks(mut chunks) = spent else {
+            return Ok(());
+        };
+        let ending = chunks.end(&mut self.packed);
+        let (crc, window) = chunks.into_rest();
+        if let Some(Ending::Unknown(bit)) = ending {
+            let rest = Member::resume(&mut self.packed, bit, &window, crc)?;
+            self.current = Current::Member(Box::new(rest));
+            return Ok(());
+        }
+        self.ends_in_block = false;
+        member::check(&mut self.packed, &crc)
     }
 
     /// Takes a block that is none, and those after it, back into the stream.
@@ -194,9 +253,7 @@ impl<R: Read> GzipReader<R> {
         self.has_blocks = false;
         let mut packed = first.packed;
         for block in self.ahead.drain(..) {
-            let block = block
-                .recv()
-                .map_err(|_| io::Error::other("a thread has ended"))?;
+            let block = block.wait()?;
             packed.extend_from_slice(&block.packed);
         }
         self.packed.put_back(&packed);
@@ -224,6 +281,16 @@ impl<R: Read> Read for GzipReader<R> {
                         return Ok(read);
                     }
                 }
+                Current::Chunks(chunks) => {
+                    let Some(workers) = &self.workers else {
+                        return Err(io::Error::other("no thread has begun"));
+                    };
+                    let read = chunks.read(&mut self.packed, workers, bytes)?;
+                    if read > 0 {
+                        return Ok(read);
+                    }
+                    self.end_chunks()?;
+                }
                 Current::Block { block, at } => {
                     let rest = &block.bytes[*at..];
                     if !rest.is_empty() {
@@ -233,13 +300,28 @@ impl<R: Read> Read for GzipReader<R> {
                         return Ok(read);
                     }
                     let spent = std::mem::replace(&mut self.current, Current::Nothing);
-                    if let (Current::Block { block, .. }, Some(workers)) =
-                        (spent, &mut self.workers)
-                    {
-                        workers.spare.push(block);
+                    if let Current::Block { block, .. } = spent {
+                        self.spare.push(block);
                     }
                 }
             }
+        }
+    }
+}
+
+/// What a thread works with.
+struct Scratch {
+    inflate: Decompress,
+    codes: Codes,
+    bytes: Vec<u8>,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self {
+            inflate: Decompress::new(false),
+            codes: Codes::default(),
+            bytes: Vec::new(),
         }
     }
 }
@@ -280,53 +362,5 @@ impl Block {
         let mut crc = Crc::new();
         crc.update(&self.bytes);
         (is_whole && crc.sum() == checksum).then_some(())
-    }
-}
-
-/// Threads that inflate blocks. They end when this is dropped.
-struct Workers {
-    jobs: Sender<(Block, Sender<Block>)>,
-    count: usize,
-    /// Memory of blocks that have been read.
-    spare: Vec<Block>,
-}
-
-impl Workers {
-    /// As many threads as the system starts, up to `most`.
-    fn start(most: NonZero<usize>) -> Self {
-        let (jobs, work) = unbounded::<(Block, Sender<Block>)>();
-        let start = |_: &usize| {
-            let work = work.clone();
-            let run = move || {
-                let mut inflate = Decompress::new(false);
-                for (mut block, done) in work {
-                    block.inflate(&mut inflate);
-                    // The reader may be gone.
-                    let _ = done.send(block);
-                }
-            };
-            Builder::new().name("inflate".to_owned()).spawn(run).is_ok()
-        };
-        let count = (0..most.get()).take_while(start).count();
-        Self {
-            jobs,
-            count,
-            spare: Vec::new(),
-        }
-    }
-
-    /// An empty block.
-    fn spare(&mut self) -> Block {
-        let mut block = self.spare.pop().unwrap_or_default();
-        block.packed.clear();
-        block
-    }
-
-    /// Has a block inflated.
-    fn inflate(&self, block: Block) -> Receiver<Block> {
-        let (done, inflated) = bounded(1);
-        // Threads end after this.
-        let _ = self.jobs.send((block, done));
-        inflated
     }
 }

@@ -52,12 +52,15 @@ mod saved;
 mod sorter;
 mod source;
 mod spectrum;
+mod stream;
 mod summary;
 mod table;
 mod text;
 mod threads;
 mod values;
 mod words;
+mod workers;
+mod zstd;
 
 use std::process::ExitCode;
 
@@ -83,7 +86,7 @@ fn run() -> ExitCode {
     };
     let outcome = cli
         .threads()
-        .and_then(|limit| threads::start(limit, cli.sequences()))
+        .and_then(threads::start)
         .and_then(|()| work(&cli));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

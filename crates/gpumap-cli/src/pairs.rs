@@ -1,10 +1,8 @@
 //! Reading numbers from files: pairs of a key and a value, or keys alone, in the formats of
 //! [`crate::format`]. `-` is standard input.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::path::Path;
-
-use flate2::bufread::MultiGzDecoder;
 
 use crate::columns;
 use crate::error::{Error, Result};
@@ -14,7 +12,8 @@ use crate::kmer::Code;
 use crate::progress::Progress;
 use crate::rows::{Row, Rows};
 use crate::saved;
-use crate::source::open_input;
+use crate::source::{open_input, unpacked};
+use crate::threads;
 use crate::values::Values;
 
 /// Default of the most bytes of a row of text: two numbers take 40.
@@ -130,7 +129,9 @@ pub fn for_each_batch<C: Code, const N: usize>(
             )?;
         }
         Format::Csv | Format::Tsv => {
-            let reader = unpacked(reader).map_err(|source| Error::Read {
+            // Whatever its name is.
+            let unpacked = unpacked(Box::new(reader), threads::of_unpacking(1));
+            let (_, reader) = unpacked.map_err(|source| Error::Read {
                 name: name.clone(),
                 source,
             })?;
@@ -144,16 +145,6 @@ pub fn for_each_batch<C: Code, const N: usize>(
         visit(&keys, &values)?;
     }
     Ok(rows)
-}
-
-/// The text of a file, which may be packed by gzip, whatever its name is.
-fn unpacked<'a>(reader: impl Read + Send + 'a) -> io::Result<Box<dyn Read + 'a>> {
-    let mut reader = BufReader::with_capacity(1 << 18, reader);
-    let is_packed = reader.fill_buf()?.starts_with(b"\x1f\x8b");
-    Ok(match is_packed {
-        true => Box::new(MultiGzDecoder::new(reader)),
-        false => Box::new(reader),
-    })
 }
 
 /// All keys of a file of keys.

@@ -154,7 +154,7 @@ impl<C: Code> Pipeline<C> {
             Ok(())
         };
         let next = Arc::new(AtomicUsize::new(0));
-        let share = threads::of_unpacking(readers, workers / readers.max(1));
+        let share = threads::of_unpacking(readers);
         for _ in 0..readers {
             let reader = ReadThread {
                 sources: sources.to_vec(),

@@ -1,21 +1,19 @@
 //! Where sequences come from: files, standard input or memory, plain or compressed.
 //!
 //! What an input is compressed with is known from its first bytes, not from its name. [`crate::gzip`] reads gzip and
-//! block gzip. Zstandard is read by ruzstd, in upkeep and without C: the C library is faster, but needs a C compiler.
+//! block gzip, [`crate::zstd`] Zstandard.
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::io::{self, Cursor, Read};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
-use ruzstd::decoding::FrameDecoder;
-use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
-
 use crate::error::{Error, Result};
-use crate::gzip::{self, GzipReader};
+use crate::gzip::GzipReader;
 use crate::progress::ByteBar;
 use crate::words;
+use crate::zstd::ZstdReader;
 
 /// Where sequences come from.
 #[derive(Clone, Debug)]
@@ -35,7 +33,7 @@ pub enum Reader {
     /// Gzip, with or without blocks.
     Gzip(Box<GzipReader<Packed>>),
     /// Zstandard.
-    Zstd(Box<ZstdReader<BufReader<Packed>>>),
+    Zstd(Box<ZstdReader<Packed>>),
 }
 
 /// The bytes of an input as they are.
@@ -72,10 +70,7 @@ pub enum Oddity {
     NoEndBlock,
 }
 
-/// Bytes that are read from a compressed input at once.
-const BUFFER: usize = 1 << 18;
-
-/// As many first bytes as it takes to know how an input is compressed, and whether it begins with a block of bgzip.
+/// As many first bytes as it takes to know how an input is compressed.
 const HEAD: usize = 18;
 
 impl Source {
@@ -127,14 +122,12 @@ impl Source {
 
     /// Opens it. What is read is unpacked, by up to `threads` threads, and moves the bar by its bytes before that.
     pub fn open(&self, bar: &ByteBar, threads: NonZero<usize>) -> Result<Reader> {
-        let mut reader: Packed = match self {
+        let reader: Packed = match self {
             Self::Stdin => Box::new(bar.reading(io::stdin())),
             Self::File(path) => Box::new(bar.reading(open_input(path)?.0)),
             Self::Embedded(_, bytes) => Box::new(bar.reading(*bytes)),
         };
-        let mut head = Vec::with_capacity(HEAD);
-        let read = reader.by_ref().take(HEAD as u64).read_to_end(&mut head);
-        read.map_err(|source| Error::Read {
+        let (head, reader) = unpacked(reader, threads).map_err(|source| Error::Read {
             name: self.to_string(),
             source,
         })?;
@@ -145,17 +138,23 @@ impl Source {
                 command,
             });
         }
-        let packing = Packing::of(&head);
-        let reader: Packed = Box::new(Cursor::new(head).chain(reader));
-        Ok(match packing {
-            Packing::Plain => Reader::Plain(reader),
-            Packing::Gzip => Reader::Gzip(Box::new(GzipReader::new(reader, threads))),
-            Packing::Zstd => {
-                let reader = BufReader::with_capacity(BUFFER, reader);
-                Reader::Zstd(Box::new(ZstdReader::new(reader)))
-            }
-        })
+        Ok(reader)
     }
+}
+
+/// Reads what is in an input, which is unpacked by up to `threads` threads if it is compressed. Its first bytes, which are read
+/// now, say how.
+pub fn unpacked(mut reader: Packed, threads: NonZero<usize>) -> io::Result<(Vec<u8>, Reader)> {
+    let mut head = Vec::with_capacity(HEAD);
+    reader.by_ref().take(HEAD as u64).read_to_end(&mut head)?;
+    let packing = Packing::of(&head);
+    let reader: Packed = Box::new(Cursor::new(head.clone()).chain(reader));
+    let reader = match packing {
+        Packing::Plain => Reader::Plain(reader),
+        Packing::Gzip => Reader::Gzip(Box::new(GzipReader::new(reader, threads))),
+        Packing::Zstd => Reader::Zstd(Box::new(ZstdReader::new(reader, threads))),
+    };
+    Ok((head, reader))
 }
 
 impl fmt::Display for Source {
@@ -166,18 +165,6 @@ impl fmt::Display for Source {
             Self::Embedded(name, _) => f.write_str(name),
         }
     }
-}
-
-/// Whether a regular file is of blocks of gzip, which several threads can unpack.
-pub fn is_of_blocks(path: &Path) -> bool {
-    let first = || {
-        let (file, length) = open_input(path).ok()?;
-        let mut head = [0; HEAD];
-        length.and_then(|_| read_at(&file, &mut head, 0).ok())?;
-        Some(gzip::begins_with_block(&head))
-    };
-    // Not opened if it is a pipe, which can be opened only once.
-    path.is_file() && first().unwrap_or(false)
 }
 
 /// Opens a file to read, with its length if it is a regular file (a pipe has none).
@@ -227,79 +214,6 @@ impl Packing {
             // A frame, or one that is to be skipped.
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
             _ => Self::Plain,
-        }
-    }
-}
-
-/// The frames of a Zstandard file one after the other, each compared with its checksum.
-pub struct ZstdReader<R> {
-    source: R,
-    decoder: FrameDecoder,
-    in_frame: bool,
-}
-
-impl<R: BufRead> ZstdReader<R> {
-    fn new(source: R) -> Self {
-        Self {
-            source,
-            decoder: FrameDecoder::new(),
-            in_frame: false,
-        }
-    }
-
-    /// Begins the next frame. `false` if there is none.
-    fn begin(&mut self) -> io::Result<bool> {
-        while !self.source.fill_buf()?.is_empty() {
-            match self.decoder.reset(&mut self.source) {
-                Ok(()) => {
-                    self.in_frame = true;
-                    return Ok(true);
-                }
-                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
-                    length,
-                    ..
-                })) => {
-                    let length = u64::from(length);
-                    let mut skipped = self.source.by_ref().take(length);
-                    if io::copy(&mut skipped, &mut io::sink())? < length {
-                        return Err(io::ErrorKind::UnexpectedEof.into());
-                    }
-                }
-                Err(error) => return Err(io::Error::other(error)),
-            }
-        }
-        Ok(false)
-    }
-
-    /// Ends the frame, whose bytes have all been read.
-    fn end(&mut self) -> io::Result<()> {
-        self.in_frame = false;
-        let written = self.decoder.get_checksum_from_data();
-        if written.is_some() && written != self.decoder.get_calculated_checksum() {
-            return Err(io::Error::other("the checksum of a frame is wrong"));
-        }
-        Ok(())
-    }
-}
-
-impl<R: BufRead> Read for ZstdReader<R> {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        loop {
-            if !self.in_frame && !self.begin()? {
-                return Ok(0);
-            }
-            let read = self.decoder.read(bytes)?;
-            if read > 0 || bytes.is_empty() {
-                return Ok(read);
-            }
-            if self.decoder.is_finished() {
-                self.end()?;
-                continue;
-            }
-            let one = ruzstd::decoding::BlockDecodingStrategy::UptoBlocks(1);
-            self.decoder
-                .decode_blocks(&mut self.source, one)
-                .map_err(io::Error::other)?;
         }
     }
 }

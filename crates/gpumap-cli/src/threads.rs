@@ -1,47 +1,27 @@
 //! How many threads work at once: `--threads`.
 //!
-//! Threads of the program that wait for each other are more than those that work: one reads, some parse, one calls the map, whose
-//! threads help it, and a pool writes. With a limit, who works has a [turn], and there are as many turns as threads are
+//! Threads of the program that wait for each other are more than those that work: one reads, some unpack, some parse, one calls the
+//! map, whose threads help it, and a pool writes. With a limit, who works has a [turn], and there are as many turns as threads are
 //! allowed. Without one, there is no such thing: each part has as many threads as pay there.
 
 use std::cell::Cell;
 use std::num::NonZero;
-use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::available_parallelism;
 
 use rayon::ThreadPoolBuilder;
 
 use crate::error::{Error, Result};
-use crate::source::is_of_blocks;
 
-/// How the threads that are allowed are shared.
-#[derive(Debug)]
-struct Plan {
-    /// Threads that unpack blocks of gzip, which have no turns.
-    unpack: usize,
-    turns: Turns,
-}
+/// As many turns as threads are allowed. None is set where there is no limit.
+static TURNS: OnceLock<Turns> = OnceLock::new();
 
-/// None is set where there is no limit.
-static PLAN: OnceLock<Plan> = OnceLock::new();
-
-/// Fewer threads than these do not leave one for unpacking alone.
-const UNPACKED_FROM: usize = 4;
-
-/// Starts what the whole run uses: with `limit` threads at most, if there is one, for inputs of sequences.
-pub fn start(limit: Option<NonZero<usize>>, inputs: &[impl AsRef<Path>]) -> Result<()> {
+/// Starts what the whole run uses: with `limit` threads at most, if there is one.
+pub fn start(limit: Option<NonZero<usize>>) -> Result<()> {
     if let Some(limit) = limit {
         let limit = limit.get();
-        let is_packed = inputs.iter().any(|input| is_of_blocks(input.as_ref()));
-        let unpack = match is_packed && limit >= UNPACKED_FROM {
-            true => limit / 4,
-            false => 0,
-        };
-        let turns = Turns::new(limit - unpack);
-        let plan = Plan { unpack, turns };
         // It is set once, as there is one command line.
-        let _ = PLAN.set(plan);
+        let _ = TURNS.set(Turns::new(limit));
         // For the copies of the library to and from a GPU.
         // SAFETY: this thread is the only one yet.
         unsafe { std::env::set_var("GPUMAP_THREADS", limit.to_string()) };
@@ -58,26 +38,26 @@ pub fn start(limit: Option<NonZero<usize>>, inputs: &[impl AsRef<Path>]) -> Resu
 
 /// Threads of the CPU where it stands for a device, if there is a limit: one is left to those that read and parse.
 pub fn of_device() -> Option<u32> {
-    let turns = PLAN.get()?.turns.all;
+    let turns = TURNS.get()?.all;
     u32::try_from(turns.saturating_sub(1).max(1)).ok()
 }
 
 /// Threads that parse, up to `most`.
 pub fn of_parsing(most: usize) -> NonZero<usize> {
-    let all = match PLAN.get() {
-        Some(plan) => plan.turns.all,
-        None => available_parallelism().map_or(1, NonZero::get),
-    };
-    NonZero::new(all.min(most)).unwrap_or(NonZero::<usize>::MIN)
+    NonZero::new(all().min(most)).unwrap_or(NonZero::<usize>::MIN)
 }
 
-/// Threads that unpack one of `readers` inputs of blocks, of `share` if there is no limit. One is that which reads.
-pub fn of_unpacking(readers: usize, share: usize) -> NonZero<usize> {
-    let threads = match PLAN.get() {
-        Some(plan) => plan.unpack / readers.max(1),
-        None => share,
-    };
-    NonZero::new(threads).unwrap_or(NonZero::<usize>::MIN)
+/// Threads that unpack one of `readers` inputs.
+pub fn of_unpacking(readers: usize) -> NonZero<usize> {
+    NonZero::new(all() / readers.max(1)).unwrap_or(NonZero::<usize>::MIN)
+}
+
+/// Threads that are allowed, or that the machine has processors for.
+fn all() -> usize {
+    match TURNS.get() {
+        Some(turns) => turns.all,
+        None => available_parallelism().map_or(1, NonZero::get),
+    }
 }
 
 /// The right to work, until it is dropped. Who waits for another thread has none meanwhile.
@@ -96,17 +76,32 @@ pub fn turn_of_map() -> Turn {
     turn_of(of_device().map_or(1, |threads| threads as usize))
 }
 
+/// Waits for another thread, without the turn that this thread may have.
+pub fn wait<T>(wait: impl FnOnce() -> T) -> T {
+    let held = HELD.replace(0);
+    let turns = TURNS.get().filter(|_| held > 0);
+    if let Some(turns) = turns {
+        turns.give_back(held);
+    }
+    let outcome = wait();
+    if let Some(turns) = turns {
+        turns.take(held);
+    }
+    HELD.set(held);
+    outcome
+}
+
 thread_local! {
-    /// Whether this thread has a turn already: that does for calls within.
-    static HAS_TURN: Cell<bool> = const { Cell::new(false) };
+    /// Turns that this thread has: they do for calls within.
+    static HELD: Cell<usize> = const { Cell::new(0) };
 }
 
 fn turn_of(threads: usize) -> Turn {
-    let plan = PLAN.get().filter(|_| !HAS_TURN.get());
-    let turns = plan.map(|plan| (&plan.turns, threads));
+    let turns = TURNS.get().filter(|_| HELD.get() == 0);
+    let turns = turns.map(|turns| (turns, threads));
     if let Some((turns, threads)) = turns {
         turns.take(threads);
-        HAS_TURN.set(true);
+        HELD.set(threads);
     }
     Turn { turns }
 }
@@ -115,7 +110,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         if let Some((turns, threads)) = self.turns {
             turns.give_back(threads);
-            HAS_TURN.set(false);
+            HELD.set(0);
         }
     }
 }

@@ -40,6 +40,62 @@ fn however_it_is_packed_the_counts_are_the_same() {
     }
 }
 
+/// Reads of random bases and qualities, of which little can be saved.
+fn noisy_reads(reads: usize) -> Vec<u8> {
+    let mut state = 1_u64;
+    let mut random = move || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) as usize
+    };
+    let mut text = Vec::new();
+    for read in 0..reads {
+        let bases: Vec<u8> = (0..100).map(|_| b"ACGT"[random() % 4]).collect();
+        let qualities: Vec<u8> = (0..100).map(|_| b'#' + (random() % 40) as u8).collect();
+        let name = format!("@{read}\n");
+        text.extend([name.as_bytes(), &bases, b"\n+\n", &qualities, b"\n"].concat());
+    }
+    text
+}
+
+/// A member of several chunks, which threads inflate each by itself, and frames of Zstandard one after the other.
+#[test]
+fn large_packed_files_are_counted_alike_by_any_number_of_threads() {
+    let reads = noisy_reads(22_000);
+    let packed = gzip(&reads);
+    assert!(packed.len() > 4 << 19);
+    let half = reads.len() / 2;
+    let frames = [zstd(&reads[..half]), zstd(&reads[half..])].concat();
+    let mut damaged = packed.clone();
+    damaged[packed.len() / 3] ^= 0x10;
+    let scene = Scene::new()
+        .with("reads.fq", &reads)
+        .with("reads.gz", &packed)
+        .with("reads.zst", &frames)
+        .with("damaged.gz", damaged)
+        .with("cut.gz", &packed[..packed.len() - 9]);
+    let files = scene.files();
+    let count = ["count-kmers", "--sorted", "-C", "-L2", "-k9", "--quiet"];
+    let expected = scene.succeed(&[&count[..], &["reads.fq"]].concat());
+    assert!(expected.lines().count() > 10_000);
+    for threads in ["1", "2", "4", "9"] {
+        let count = [&count[..], &["-t", threads]].concat();
+        for name in ["reads.gz", "reads.zst"] {
+            let found = scene.succeed(&[&count[..], &[name]].concat());
+            assert!(found == expected, "{name}, {threads} threads");
+        }
+        let piped = scene.run_with(&[&count[..], &["-"]].concat(), &[], &packed);
+        assert!(piped.stdout == expected, "{threads}: {}", piped.stderr);
+        for name in ["damaged.gz", "cut.gz"] {
+            let outcome = scene.run(&[&count[..], &[name, "-o", "out.tsv"]].concat());
+            assert_eq!(outcome.code, Some(2), "{outcome:?}");
+            assert!(outcome.stderr.contains("cannot read"), "{outcome:?}");
+            assert_eq!(scene.files(), files, "{name}");
+        }
+    }
+}
+
 #[test]
 fn several_files_equal_their_concatenation() {
     let (lambda, reads) = (unpack(LAMBDA), unpack(READS));

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
 use super::GzipError;
+use crate::stream::Packed;
 
 /// Bytes behind the body of a member.
 pub const TRAILER: usize = 8;
@@ -12,8 +13,18 @@ pub const TRAILER: usize = 8;
 /// Bytes of a header at most: the field has 64 KiB at most, and the name and the comment of a file are short.
 const MOST_HEADER: usize = 1 << 20;
 
-/// Bytes that are read at once.
-const BUFFER: usize = 1 << 18;
+/// A block without bytes of the fixed codes: not the last, and the code of its end.
+const FIXED_EMPTY_BLOCK: u128 = 0b010;
+const FIXED_EMPTY_BLOCK_BITS: u32 = 10;
+
+/// A block without bytes whose number of bits is odd. It has codes of its own, whose lengths are written in a code of two
+/// symbols: 0 stands for the length 1, and 1 for the length 0, as often as the next 7 bits and 11 more say.
+const EMPTY_BLOCK: u128 = {
+    let codes_of_lengths = 0b10 << 1 | 15 << 13 | 1 << 23 | 1 << 68;
+    // 256 letters without a code; the end of the block and a distance have one of one bit.
+    codes_of_lengths | (1 | 127 << 1) << 74 | (1 | 107 << 1) << 82
+};
+const EMPTY_BLOCK_BITS: u32 = 93;
 
 /// The header of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,108 +108,41 @@ pub fn trailer_of(bytes: [u8; TRAILER]) -> (u32, u32) {
     (word(0), word(4))
 }
 
-/// The stream, and what has been read of it and not been used.
-pub struct Packed<R> {
-    reader: R,
-    bytes: Vec<u8>,
-    at: usize,
-    end: usize,
-    has_ended: bool,
-    /// Whether a member has begun.
-    has_begun: bool,
-}
-
-impl<R: Read> Packed<R> {
-    pub fn new(reader: R) -> Self {
-        Self {
-            reader,
-            bytes: Vec::new(),
-            at: 0,
-            end: 0,
-            has_ended: false,
-            has_begun: false,
+/// The header that comes next, which is not used; `None` at the end of the stream. `has_begun` says whether there was a member
+/// before.
+pub fn next_header<R: Read>(packed: &mut Packed<R>, has_begun: bool) -> io::Result<Option<Header>> {
+    let mut least = 1;
+    loop {
+        let bytes = packed.fill(least)?;
+        let known = bytes.len();
+        if known == 0 {
+            return Ok(None);
         }
-    }
-
-    /// The bytes that are not used, `least` or more unless the stream ends before.
-    pub fn fill(&mut self, least: usize) -> io::Result<&[u8]> {
-        self.read_on(least)?;
-        Ok(&self.bytes[self.at..self.end])
-    }
-
-    fn read_on(&mut self, least: usize) -> io::Result<()> {
-        while self.end - self.at < least && !self.has_ended {
-            self.bytes.copy_within(self.at..self.end, 0);
-            (self.at, self.end) = (0, self.end - self.at);
-            if self.bytes.len() < self.end + BUFFER {
-                self.bytes.resize(self.end + BUFFER, 0);
-            }
-            match self.reader.read(&mut self.bytes[self.end..]) {
-                Ok(0) => self.has_ended = true,
-                Ok(read) => self.end += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    /// Uses so many bytes, which there are.
-    pub fn skip(&mut self, bytes: usize) {
-        self.at += bytes;
-    }
-
-    /// Puts bytes in front of those that are not used.
-    pub fn put_back(&mut self, bytes: &[u8]) {
-        let rest = &self.bytes[self.at..self.end];
-        self.bytes = [bytes, rest].concat();
-        (self.at, self.end) = (0, self.bytes.len());
-    }
-
-    /// The header that comes next, which is not used; `None` at the end of the stream.
-    pub fn header(&mut self) -> io::Result<Option<Header>> {
-        let mut least = 1;
-        loop {
-            self.read_on(least)?;
-            let bytes = &self.bytes[self.at..self.end];
-            if bytes.is_empty() {
-                return Ok(None);
-            }
-            let known = bytes.len();
-            match header_of(bytes) {
-                Ok(Some(header)) => {
-                    self.has_begun = true;
-                    return Ok(Some(header));
-                }
-                Ok(None) if self.has_ended => return Err(GzipError::CutOff.into()),
-                Ok(None) if known > MOST_HEADER => return Err(GzipError::Header.into()),
-                Ok(None) => least = known + 1,
-                Err(_) if self.has_begun && !bytes.starts_with(&[0x1f, 0x8b]) => {
-                    return Err(GzipError::Trailing.into());
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-
-    /// Whether zeros follow a member.
-    pub fn is_at_zeros(&mut self) -> io::Result<bool> {
-        Ok(self.has_begun && self.fill(1)?.first() == Some(&0))
-    }
-
-    /// Uses zeros to the end of the stream: tapes fill their last record with them.
-    pub fn skip_zeros(&mut self) -> io::Result<()> {
-        loop {
-            let bytes = self.fill(1)?;
-            let len = bytes.len();
-            if bytes.iter().any(|&byte| byte != 0) {
+        match header_of(bytes) {
+            Ok(Some(header)) => return Ok(Some(header)),
+            Ok(None) if known < least => return Err(GzipError::CutOff.into()),
+            Ok(None) if known > MOST_HEADER => return Err(GzipError::Header.into()),
+            Ok(None) => least = known + 1,
+            Err(_) if has_begun && !bytes.starts_with(&[0x1f, 0x8b]) => {
                 return Err(GzipError::Trailing.into());
             }
-            if len == 0 {
-                return Ok(());
-            }
-            self.skip(len);
+            Err(error) => return Err(error.into()),
         }
+    }
+}
+
+/// Uses zeros to the end of the stream: tapes fill their last record with them.
+pub fn skip_zeros<R: Read>(packed: &mut Packed<R>) -> io::Result<()> {
+    loop {
+        let bytes = packed.fill(1)?;
+        let len = bytes.len();
+        if bytes.iter().any(|&byte| byte != 0) {
+            return Err(GzipError::Trailing.into());
+        }
+        if len == 0 {
+            return Ok(());
+        }
+        packed.skip(len);
     }
 }
 
@@ -219,6 +163,59 @@ impl Member {
             crc: Crc::new(),
             has_ended: false,
         }
+    }
+
+    /// The rest of a member, from a bit of the next byte on. Its window and the checksum of what it holds so far are known.
+    pub fn resume<R: Read>(
+        packed: &mut Packed<R>,
+        bit: u32,
+        window: &[u8],
+        crc: Crc,
+    ) -> io::Result<Self> {
+        let mut inflate = Decompress::new(false);
+        // As a stream that has come to the same place: a block with the window as it is, and empty ones that end at the bit.
+        let len = window.len() as u16;
+        let mut before = vec![0];
+        before.extend_from_slice(&len.to_le_bytes());
+        before.extend_from_slice(&(!len).to_le_bytes());
+        before.extend_from_slice(window);
+        let (mut last, mut bits) = (0_u128, 0);
+        if bit % 2 == 1 {
+            (last, bits) = (EMPTY_BLOCK, EMPTY_BLOCK_BITS);
+        }
+        while bits % 8 != bit {
+            last |= FIXED_EMPTY_BLOCK << bits;
+            bits += FIXED_EMPTY_BLOCK_BITS;
+        }
+        if bit > 0
+            && let Some(&byte) = packed.fill(1)?.first()
+        {
+            last |= u128::from(byte >> bit) << bits;
+            packed.skip(1);
+        }
+        before.extend_from_slice(&last.to_le_bytes()[..bits.div_ceil(8) as usize]);
+        let mut known = Vec::with_capacity(window.len() + 1);
+        let mut rest = &before[..];
+        while !rest.is_empty() {
+            let used = inflate.total_in();
+            let flush = FlushDecompress::None;
+            let status = inflate.decompress_vec(rest, &mut known, flush);
+            status.map_err(|_| GzipError::Data)?;
+            let used = (inflate.total_in() - used) as usize;
+            if used == 0 {
+                return Err(GzipError::Data.into());
+            }
+            rest = &rest[used..];
+        }
+        Ok(Self {
+            header: Header {
+                len: 0,
+                block: None,
+            },
+            inflate,
+            crc,
+            has_ended: false,
+        })
     }
 
     /// Whether it is a block with something in it, now that it has ended.
@@ -245,7 +242,7 @@ impl Member {
             packed.skip(taken);
             self.crc.update(&bytes[..made]);
             if status == Status::StreamEnd {
-                self.check(packed)?;
+                check(packed, &self.crc)?;
                 self.has_ended = true;
             }
             match made {
@@ -258,18 +255,18 @@ impl Member {
         }
         Ok(0)
     }
+}
 
-    /// Compares what was read with what the trailer says.
-    fn check<R: Read>(&self, packed: &mut Packed<R>) -> io::Result<()> {
-        let trailer = packed.fill(TRAILER)?.first_chunk::<TRAILER>();
-        let (checksum, len) = trailer_of(*trailer.ok_or(GzipError::CutOff)?);
-        if self.crc.sum() != checksum {
-            return Err(GzipError::Checksum.into());
-        }
-        if self.crc.amount() != len {
-            return Err(GzipError::Length.into());
-        }
-        packed.skip(TRAILER);
-        Ok(())
+/// Compares what a member holds with what the trailer says, which comes next.
+pub fn check<R: Read>(packed: &mut Packed<R>, crc: &Crc) -> io::Result<()> {
+    let trailer = packed.fill(TRAILER)?.first_chunk::<TRAILER>();
+    let (checksum, len) = trailer_of(*trailer.ok_or(GzipError::CutOff)?);
+    if crc.sum() != checksum {
+        return Err(GzipError::Checksum.into());
     }
+    if crc.amount() != len {
+        return Err(GzipError::Length.into());
+    }
+    packed.skip(TRAILER);
+    Ok(())
 }

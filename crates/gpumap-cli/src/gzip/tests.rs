@@ -1,3 +1,4 @@
+pub use super::chunks::tests::{compare, small};
 use super::*;
 use proptest::prelude::*;
 use std::io::Write;
