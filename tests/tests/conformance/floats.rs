@@ -435,6 +435,8 @@ fn check_everywhere<K: Pod + Debug>(
     normal: &dyn Fn(&K) -> Vec<u8>,
 ) {
     let right = batch.len() / 2;
+    // A copy: a fault would change both the memory of the device and, where that is the host's, the batch.
+    let before = cast_slice::<K, u8>(batch).to_vec();
     let on_device = Buffer::from_slice(&on.stream(), batch).unwrap();
     let right_on_device = on_device.slice(..right).unwrap();
     match floats {
@@ -455,11 +457,9 @@ fn check_everywhere<K: Pod + Debug>(
         }
     }
     let after = on_device.to_vec().unwrap();
-    assert_bits(
-        cast_slice::<K, u8>(&after),
-        cast_slice(batch),
-        "memory of the caller",
-    );
+    for after in [cast_slice::<K, u8>(&after), cast_slice(batch)] {
+        assert_bits(after, &before, "memory of the caller");
+    }
 }
 
 /// One float, two, and one beside an integer that has the bits of floats.
