@@ -48,11 +48,13 @@ fn end_without_memory() -> ! {
         use std::sync::atomic::{AtomicBool, Ordering};
         static IS_SAID: AtomicBool = AtomicBool::new(false);
         gpumap::file::remove_unfinished();
-        // Several threads may be without memory at once.
-        if !IS_SAID.swap(true, Ordering::Relaxed) {
-            // SAFETY: these bytes are there. If it fails, nothing can be said.
-            unsafe { libc::write(libc::STDERR_FILENO, SAID.as_ptr().cast(), SAID.len()) };
+        // Several threads may be without memory at once: the first says it, and ends the process when it has.
+        while IS_SAID.swap(true, Ordering::Relaxed) {
+            // SAFETY: it waits for a signal.
+            unsafe { libc::pause() };
         }
+        // SAFETY: these bytes are there. If it fails, nothing can be said.
+        unsafe { libc::write(libc::STDERR_FILENO, SAID.as_ptr().cast(), SAID.len()) };
         // SAFETY: it ends the process without running anything of it, which might want memory.
         unsafe { libc::_exit(FAILURE.into()) };
     }

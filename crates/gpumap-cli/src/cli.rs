@@ -11,6 +11,7 @@ use gpumap::{DeviceChoice, PtxChoice};
 use gpumap_benches::cpu;
 use gpumap_benches::ladder::{self, Ladder};
 
+use crate::bench::reads::ReadsForm;
 use crate::console::tell;
 use crate::database::args::{DumpArgs, IntersectArgs, MergeArgs, QueryArgs, SubtractArgs};
 use crate::engine::Engine;
@@ -229,6 +230,11 @@ pub struct CountArgs {
     /// Make the map for this many distinct k-mers and let it not grow.
     #[arg(long, value_name = "N")]
     pub capacity: Option<usize>,
+
+    /// Memory for counting on the CPU, about: what does not fit goes to a file in the folder for temporary files (TMPDIR).
+    /// K, M, G and T are powers of 1024 [default: as much as it takes].
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub memory: Option<u64>,
 
     /// Refuse a record that is longer, with 8 bytes for each line end [default: 1G]; K, M, G and T are
     /// powers of 1024. A record of FASTQ is kept in memory, one of FASTA is not.
@@ -503,6 +509,10 @@ pub struct KmersArgs {
     /// Bases of the random genome [default: a tenth of --bases].
     #[arg(long, value_name = "N", value_parser = bytes, conflicts_with = "input")]
     pub genome: Option<u64>,
+
+    /// How made reads are written.
+    #[arg(long, value_enum, default_value = "fasta", conflicts_with = "input")]
+    pub reads: ReadsForm,
 
     /// Bases of a made read.
     #[arg(long, value_name = "N", value_parser = positive, default_value = "150")]

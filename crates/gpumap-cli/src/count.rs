@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::bins::{Bins, Limits};
 use crate::cli::{CountArgs, Session};
 use crate::counts::{CountsOutput, Order};
 use crate::engine::Engine;
@@ -13,11 +14,11 @@ use crate::kmer::{Code, KmerLength, Strand};
 use crate::ledger::SequenceTotals;
 use crate::limit::MOST_RECORD;
 use crate::output::{check_paths, commit_all};
-use crate::pipeline::{Packed, Pipeline, Settings};
+use crate::pipeline::{Make, Packed, Pipeline, Settings};
 use crate::progress::Progress;
 use crate::source::Source;
 use crate::summary::Summary;
-use crate::table::Table;
+use crate::table::{Room, Table};
 use crate::threads;
 
 /// What is to be counted.
@@ -48,6 +49,19 @@ pub struct Counted {
     pub warnings: Vec<String>,
 }
 
+impl Wanted {
+    fn settings<C>(&self, engine: &Engine, make: Make<C>) -> Settings<C> {
+        Settings {
+            device: engine.device().clone(),
+            length: self.length,
+            most: self.most,
+            piece: engine.piece(),
+            make,
+            workers: threads::of_parsing(engine.parsers()),
+        }
+    }
+}
+
 impl Counted {
     fn of<C: Code>(pipeline: &Pipeline<C>, kmers: u64, copied: Duration) -> Self {
         Self {
@@ -67,23 +81,13 @@ pub fn count<C: Code>(
     table: &mut Table<C>,
     progress: &Progress,
 ) -> Result<Counted> {
-    let settings = |kmers| Settings {
-        device: engine.device().clone(),
-        length: wanted.length,
-        most: wanted.most,
-        piece: engine.piece(),
-        kmers,
-        workers: threads::of_parsing(engine.parsers()),
-    };
-    if engine.makes_kmers()
-        && let Some(table) = C::with_kernel(table)
-    {
-        let settings = settings(None);
+    if engine.makes_kmers() {
+        let settings = wanted.settings(engine, Make::Blocks);
         let mut pipeline = Pipeline::start(&wanted.sources, &settings, progress)?;
         let device = settings.device.clone();
         // While the threads read: the driver may compile the kernel.
         feed::register(&device).map_err(Error::while_doing("cannot load the kernel for k-mers"))?;
-        let batch = Feed::batch(&device, settings.block(), progress.length());
+        let batch = Feed::batch::<C>(&device, settings.block(), progress.length());
         let feed = Feed {
             device,
             length: wanted.length,
@@ -93,10 +97,32 @@ pub fn count<C: Code>(
         let (kmers, copied) = feed.count(&mut pipeline, table, progress)?;
         return Ok(Counted::of(&pipeline, kmers, copied));
     }
-    let settings = settings(Some(wanted.strand));
+    let settings = wanted.settings(engine, Make::Kmers(wanted.strand));
     let mut pipeline = Pipeline::start(&wanted.sources, &settings, progress)?;
     let kmers = count_on_host(&mut pipeline, table, engine.batch())?;
     Ok(Counted::of(&pipeline, kmers, Duration::ZERO))
+}
+
+/// Puts every k-mer into bins. Returns the time that it took to count what waited there at the end, too.
+fn count_in_bins<C: Code>(
+    wanted: &Wanted,
+    engine: &Engine,
+    bins: &Bins<C>,
+    progress: &Progress,
+) -> Result<(Counted, Duration)> {
+    let make = Make::Bins(wanted.strand, bins.clone());
+    let settings = wanted.settings(engine, make);
+    let mut pipeline = Pipeline::start(&wanted.sources, &settings, progress)?;
+    while let Some(packed) = pipeline.next()? {
+        match packed {
+            Packed::Block(block) => pipeline.give_back(block),
+            Packed::Kmers(kmers) => pipeline.give_back_kmers(kmers),
+        }
+    }
+    let start = Instant::now();
+    bins.finish()?;
+    let counted = Counted::of(&pipeline, bins.kmers(), Duration::ZERO);
+    Ok((counted, start.elapsed()))
 }
 
 /// Adds 1 to `table` for each k-mer that the threads of the host have made. Returns how many there were.
@@ -154,24 +180,43 @@ fn run_with<C: Code>(args: &CountArgs, session: &Session) -> Result<()> {
     };
     let progress = session.progress();
     let start = Instant::now();
-    let mut table: Table<C> = engine.table(args.room());
     let wanted = Wanted {
         sources: inputs.into_iter().map(Source::from_argument).collect(),
         most: args.max_record.unwrap_or(MOST_RECORD),
         length: args.k,
         strand: args.strand(),
     };
-    let counted = count(&wanted, &engine, &mut table, &progress)?;
-    let (counting, writing) = (table.busy(), Instant::now());
-    progress.start_pairs("writing", table.len());
     let kind = KmerKind {
         length: args.k,
         strand: wanted.strand,
     };
-    let distinct = (table.len(), Order::Any);
-    let written = counts.write(Some(kind), distinct, counted.kmers, &progress, |take| {
-        table.stream(take)?
-    })?;
+    let (counted, counting, distinct, writing, written);
+    if engine.sorts_kmers() {
+        let bins: Bins<C> = Bins::new(args.k, Limits::of(args.memory));
+        (counted, counting) = count_in_bins(&wanted, &engine, &bins, &progress)?;
+        distinct = bins.len();
+        if let Room::Fixed(capacity) = args.room()
+            && distinct > capacity
+        {
+            return Err(Error::CapacityTooSmall { capacity });
+        }
+        writing = Instant::now();
+        progress.start_pairs("writing", distinct);
+        let order = (distinct, Order::ByKey);
+        written = counts.write(Some(kind), order, counted.kmers, &progress, |take| {
+            bins.stream(take)
+        })?;
+    } else {
+        let mut table: Table<C> = engine.table(args.room());
+        counted = count(&wanted, &engine, &mut table, &progress)?;
+        (counting, distinct) = (table.busy(), table.len());
+        writing = Instant::now();
+        progress.start_pairs("writing", distinct);
+        let order = (distinct, Order::Any);
+        written = counts.write(Some(kind), order, counted.kmers, &progress, |take| {
+            table.stream(take)?
+        })?;
+    }
     commit_all(written.staged)?;
     progress.finish();
 
@@ -190,7 +235,7 @@ fn run_with<C: Code>(args: &CountArgs, session: &Session) -> Result<()> {
         ("read", read),
         ("parse", parse),
         ("copy", counted.copied),
-        ("map", counting),
+        ("count", counting),
         ("write", writing.elapsed()),
     ];
     session.report(&Summary {
@@ -198,9 +243,9 @@ fn run_with<C: Code>(args: &CountArgs, session: &Session) -> Result<()> {
         device: engine.name(),
         facts,
         pairs: counted.kmers,
-        distinct: table.len() as u64,
+        distinct: distinct as u64,
         seconds: start.elapsed().as_secs_f64(),
-        map_seconds: table.busy().as_secs_f64(),
+        map_seconds: (!engine.sorts_kmers()).then_some(counting.as_secs_f64()),
         steps: steps.map(|(step, time)| (step, time.as_secs_f64())).into(),
         warnings,
     });

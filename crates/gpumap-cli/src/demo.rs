@@ -63,7 +63,7 @@ pub fn run(session: &Session) -> Result<()> {
         pairs: counted.kmers,
         distinct: pairs.as_slice().len() as u64,
         seconds: seconds.as_secs_f64(),
-        map_seconds: map_seconds.as_secs_f64(),
+        map_seconds: Some(map_seconds.as_secs_f64()),
         steps: Vec::new(),
         warnings: Vec::new(),
     };

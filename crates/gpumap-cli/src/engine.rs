@@ -15,6 +15,7 @@ use crate::words;
 pub struct Engine {
     device: Device,
     no_cuda: Option<gpumap::Error>,
+    is_checked: bool,
     /// All devices, where several work together; the one above is the first of them.
     group: Option<Ranks>,
 }
@@ -33,6 +34,7 @@ impl Engine {
         Ok(Self {
             device,
             no_cuda,
+            is_checked: choice == DeviceChoice::Checked,
             group: None,
         })
     }
@@ -43,6 +45,7 @@ impl Engine {
         Ok(Self {
             device: group.devices()[0].clone(),
             no_cuda: None,
+            is_checked: false,
             group: Some(group),
         })
     }
@@ -103,6 +106,11 @@ impl Engine {
         self.device.is_cuda() && self.group.is_none()
     }
 
+    /// Whether k-mers are counted by sorting them in bins, without a map: on the CPU, which has caches for that.
+    pub fn sorts_kmers(&self) -> bool {
+        !self.device.is_cuda() && !self.is_checked && self.group.is_none()
+    }
+
     /// Bytes of input for a thread at once.
     pub fn piece(&self) -> usize {
         if self.device.is_cuda() {
@@ -112,10 +120,14 @@ impl Engine {
         }
     }
 
-    /// Threads that parse at most: the CPU as a device needs the cores itself, and a thread parses several times what one
-    /// counts.
+    /// Threads that parse at most: those that sort what they have parsed are all there are, and beside a map on the CPU,
+    /// which needs the cores itself, two parse several times what it counts.
     pub fn parsers(&self) -> usize {
-        if self.device.is_cuda() { 32 } else { 2 }
+        match (self.sorts_kmers(), self.device.is_cuda()) {
+            (true, _) => usize::MAX,
+            (_, true) => 32,
+            (_, false) => 2,
+        }
     }
 
     /// Measures the ladders; `on_row` sees each row as it comes.

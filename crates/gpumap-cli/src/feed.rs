@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use gpumap::simt::kernel::Grid;
 use gpumap::{Buffer, Device, Stream};
-use gpumap_kmer_kernels::{GROUP, KmersArgs, MAKE_KMERS};
+use gpumap_kmer_kernels::{GROUP, KmersArgs};
 
 use crate::error::{Error, Result};
-use crate::kmer::{KmerLength, Strand};
+use crate::kmer::{Code, KmerLength, Strand};
 use crate::packed::Block;
 use crate::pipeline::{IN_FLIGHT, Packed, Pipeline};
 use crate::progress::Progress;
@@ -58,10 +58,14 @@ pub struct Feed {
 impl Feed {
     /// K-mers of a batch for a device, if blocks have up to `block` elements and the input `bytes` bytes, where that is
     /// known.
-    pub fn batch(device: &Device, block: usize, bytes: Option<u64>) -> gpumap::Result<usize> {
+    pub fn batch<C: Code>(
+        device: &Device,
+        block: usize,
+        bytes: Option<u64>,
+    ) -> gpumap::Result<usize> {
         /// What gzip makes of a sequence at best, about.
         const UNPACKED: u64 = 8;
-        let memory = device.available_bytes()? / MEMORY_SHARE / size_of::<u64>() as u64;
+        let memory = device.available_bytes()? / MEMORY_SHARE / size_of::<C>() as u64;
         let input = bytes.map_or(u64::MAX, |bytes| bytes.saturating_mul(UNPACKED));
         let most = memory.min(input).min(MOST_KMERS as u64);
         Ok((most as usize).max(block))
@@ -69,14 +73,14 @@ impl Feed {
 
     /// Adds 1 to `table` for each k-mer of what the pipeline gives. Returns how many there were, and the time that
     /// copies and kernels were waited for.
-    pub fn count(
+    pub fn count<C: Code>(
         &self,
-        pipeline: &mut Pipeline,
-        table: &mut Table,
+        pipeline: &mut Pipeline<C>,
+        table: &mut Table<C>,
         progress: &Progress,
     ) -> Result<(u64, Duration)> {
         scope(|scope| {
-            let (send_full, full) = bounded::<Batch>(1);
+            let (send_full, full) = bounded::<Batch<C>>(1);
             let (send_free, free) = bounded(BATCHES);
             let merge = move || -> Result<()> {
                 for batch in full {
@@ -100,11 +104,11 @@ impl Feed {
         })
     }
 
-    fn feed(
+    fn feed<C: Code>(
         &self,
-        pipeline: &mut Pipeline,
-        full: &Sender<Batch>,
-        free: &Receiver<Batch>,
+        pipeline: &mut Pipeline<C>,
+        full: &Sender<Batch<C>>,
+        free: &Receiver<Batch<C>>,
     ) -> Fed<(u64, Duration)> {
         let mut feeder = Feeder {
             feed: self,
@@ -136,8 +140,8 @@ type Fed<T> = Result<T, Option<Error>>;
 const BATCHES: usize = 3;
 
 /// K-mers on the device.
-struct Batch {
-    kmers: Buffer<u64>,
+struct Batch<C> {
+    kmers: Buffer<C>,
     /// How many there are.
     count: Buffer<u64>,
     /// How many there may be.
@@ -145,7 +149,7 @@ struct Batch {
     made: usize,
 }
 
-impl Batch {
+impl<C: Code> Batch<C> {
     fn new(stream: &Stream, most: usize) -> gpumap::Result<Self> {
         // SAFETY: only what a kernel has written is read: as many k-mers as it has counted.
         let kmers = unsafe { Buffer::uninit(stream, most) }?;
@@ -167,7 +171,7 @@ impl Batch {
     }
 
     /// The k-mers.
-    fn made(&self) -> Result<gpumap::BufferView<'_, u64>> {
+    fn made(&self) -> Result<gpumap::BufferView<'_, C>> {
         self.kmers.slice(..self.made).map_err(cannot_make_kmers())
     }
 }
@@ -188,15 +192,15 @@ impl Drop for Lane {
     }
 }
 
-struct Feeder<'a> {
+struct Feeder<'a, C> {
     feed: &'a Feed,
     /// Before the batch: dropped first, after waiting for kernels that write to it.
     lanes: Vec<Lane>,
     next: usize,
-    batch: Option<Batch>,
+    batch: Option<Batch<C>>,
     batches: usize,
-    full: &'a Sender<Batch>,
-    free: &'a Receiver<Batch>,
+    full: &'a Sender<Batch<C>>,
+    free: &'a Receiver<Batch<C>>,
     kmers: u64,
     waited: Duration,
 }
@@ -205,7 +209,7 @@ fn cannot_make_kmers() -> impl FnOnce(gpumap::Error) -> Error {
     Error::while_doing("cannot make k-mers on the device")
 }
 
-impl Feeder<'_> {
+impl<C: Code> Feeder<'_, C> {
     /// Queues a block, and returns one whose k-mers are made.
     fn take(&mut self, block: Block) -> Fed<Option<Block>> {
         if block.len() == 0 {
@@ -221,7 +225,7 @@ impl Feeder<'_> {
         Ok(self.queue(block).map_err(cannot_make_kmers())?)
     }
 
-    fn empty_batch(&mut self) -> Fed<Batch> {
+    fn empty_batch(&mut self) -> Fed<Batch<C>> {
         let batch = match self.free.try_recv() {
             Ok(mut batch) => batch.clear().map(|()| batch),
             Err(_) if self.batches < BATCHES => {
@@ -266,7 +270,7 @@ impl Feeder<'_> {
             halves,
             k: self.feed.length.get() as u32,
             canonical: u32::from(self.feed.strand == Strand::Canonical),
-            kmers: batch.kmers.as_mut_ptr(),
+            kmers: batch.kmers.as_mut_ptr().cast(),
             count: batch.count.as_mut_ptr(),
         };
         // SAFETY: the block is kept until the stream has been waited for, by `drop` too. The words are of this lane,
@@ -274,7 +278,7 @@ impl Feeder<'_> {
         // dropped after waiting for all lanes.
         unsafe {
             words.copy_from_pinned_async(block.words())?;
-            MAKE_KMERS.launch(&lane.stream, Grid::covering(halves, THREADS), args)?;
+            C::kernel().launch(&lane.stream, Grid::covering(halves, THREADS), args)?;
         }
         Ok(done)
     }

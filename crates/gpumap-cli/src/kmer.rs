@@ -13,8 +13,10 @@ use std::ops::{BitAnd, BitOr, Not, Shl, Shr};
 use std::str::FromStr;
 
 use bytemuck::Pod;
+use gpumap::simt::kernel::Kernel;
+use gpumap_kmer_kernels::{KmersArgs, MAKE_KMERS, MAKE_WIDE_KMERS};
 
-use crate::table::{PairMap, Pairing, Table, WidePairs};
+use crate::table::{PairMap, Pairing, WidePairs};
 
 /// The most bases of a k-mer.
 pub const MAX_LENGTH: u8 = u128::BASES;
@@ -59,8 +61,8 @@ pub trait Code:
     /// The same with the order of its bits reversed.
     fn reverse_bits(self) -> Self;
 
-    /// The table, if there is a kernel that makes such k-mers.
-    fn with_kernel(table: &mut Table<Self>) -> Option<&mut Table<u64>>;
+    /// The kernel that makes such k-mers.
+    fn kernel() -> &'static Kernel<KmersArgs>;
 }
 
 impl Code for u64 {
@@ -87,8 +89,8 @@ impl Code for u64 {
         self.reverse_bits()
     }
 
-    fn with_kernel(table: &mut Table) -> Option<&mut Table> {
-        Some(table)
+    fn kernel() -> &'static Kernel<KmersArgs> {
+        &MAKE_KMERS
     }
 }
 
@@ -116,8 +118,8 @@ impl Code for u128 {
         self.reverse_bits()
     }
 
-    fn with_kernel(_: &mut Table<Self>) -> Option<&mut Table> {
-        None
+    fn kernel() -> &'static Kernel<KmersArgs> {
+        &MAKE_WIDE_KMERS
     }
 }
 

@@ -126,7 +126,7 @@ pub fn run(args: &LoadArgs, session: &Session) -> Result<()> {
         pairs,
         distinct: table.len() as u64,
         seconds: start.elapsed().as_secs_f64(),
-        map_seconds: table.busy().as_secs_f64(),
+        map_seconds: Some(table.busy().as_secs_f64()),
         steps: Vec::new(),
         warnings: Vec::new(),
     });

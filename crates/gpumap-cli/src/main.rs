@@ -14,6 +14,7 @@
 #[cfg(not(test))]
 mod allocator;
 mod bench;
+mod bins;
 mod cli;
 mod columns;
 mod console;

@@ -7,7 +7,7 @@
 use gpumap::{Device, PinnedBuffer};
 use gpumap_kmer_kernels::{GROUP, GROUP_WORDS, HALF};
 
-use crate::kmer::{BREAK, code_of};
+use crate::kmer::{BREAK, Code, KmerLength, Strand, code_of};
 
 /// A block, in memory that a device copies from at full speed.
 #[derive(Debug)]
@@ -105,12 +105,10 @@ impl Block {
     }
 
     /// The codes of the elements, [`BREAK`] for a break. To be called after [`seal`](Self::seal).
+    #[cfg(test)]
     pub fn codes(&self) -> impl Iterator<Item = u8> {
         (0..self.len).step_by(HALF).flat_map(|at| {
-            let group = at / GROUP * GROUP_WORDS;
-            let second = at % GROUP / HALF;
-            let bases = self.words[group + second];
-            let marks = (self.words[group + 2] >> (HALF * (1 - second))) as u32;
+            let (bases, marks) = self.half(at);
             (0..HALF.min(self.len - at)).map(move |i| {
                 let behind = HALF - 1 - i;
                 match marks >> behind & 1 {
@@ -119,6 +117,75 @@ impl Block {
                 }
             })
         })
+    }
+
+    /// Hands its k-mers to `each`, from left to right, until that fails. To be called after [`seal`](Self::seal).
+    pub fn try_for_each_kmer<C: Code, E>(
+        &self,
+        length: KmerLength,
+        strand: Strand,
+        each: impl FnMut(C) -> Result<(), E>,
+    ) -> Result<(), E> {
+        // A loop of its own for each.
+        match strand {
+            Strand::AsRead => self.each_kmer::<C, E, false>(length, each),
+            Strand::Canonical => self.each_kmer::<C, E, true>(length, each),
+        }
+    }
+
+    #[inline(always)]
+    fn each_kmer<C: Code, E, const IS_CANONICAL: bool>(
+        &self,
+        length: KmerLength,
+        mut each: impl FnMut(C) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let k = length.get() as u32;
+        let top = 2 * (k - 1);
+        let used = !C::zeroed() >> length.unused::<C>();
+        let (mut forward, mut reverse) = (C::zeroed(), C::zeroed());
+        // Bases since the last break, no further than k.
+        let mut filled = 0;
+        for at in (0..self.len).step_by(HALF) {
+            let (mut bases, marks) = self.half(at);
+            let mut take = |bases: u64| {
+                let code = (bases >> (2 * HALF - 2)) as u8;
+                forward = (forward << 2 | C::from(code)) & used;
+                if IS_CANONICAL {
+                    reverse = reverse >> 2 | C::from(3 - code) << top;
+                    forward.min(reverse)
+                } else {
+                    forward
+                }
+            };
+            if marks == 0 && filled == k {
+                for _ in 0..HALF {
+                    each(take(bases))?;
+                    bases <<= 2;
+                }
+                continue;
+            }
+            for element in 0..HALF {
+                if marks >> (HALF - 1 - element) & 1 != 0 {
+                    filled = 0;
+                } else {
+                    let kmer = take(bases);
+                    filled = (filled + 1).min(k);
+                    if filled == k {
+                        each(kmer)?;
+                    }
+                }
+                bases <<= 2;
+            }
+        }
+        Ok(())
+    }
+
+    /// The bases and the marks of the 32 elements from one on, the first in the highest bits; breaks behind the end.
+    fn half(&self, at: usize) -> (u64, u32) {
+        let group = at / GROUP * GROUP_WORDS;
+        let second = at % GROUP / HALF;
+        let marks = (self.words[group + 2] >> (HALF * (1 - second))) as u32;
+        (self.words[group + second], marks)
     }
 
     fn sealed_code(&self, at: usize) -> u8 {
@@ -218,6 +285,7 @@ fn encode_8(letters: u64) -> (u64, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kmer::Kmers;
     use proptest::prelude::*;
 
     fn codes(block: &Block) -> Vec<u8> {
@@ -267,6 +335,17 @@ mod tests {
             prop_assert_eq!(codes(&block), &expected[..]);
             let tail = &expected[expected.len().saturating_sub(keep)..];
             prop_assert_eq!(codes(&next), [tail, &[0, 1, 2, 3]].concat());
+            for (k, strand) in [(1, Strand::Canonical), (21, Strand::AsRead), (21, Strand::Canonical), (40, Strand::Canonical)] {
+                let length = KmerLength::new(k).unwrap();
+                let right: Vec<u128> = Kmers::of_codes(block.codes(), length, strand).collect();
+                let mut kmers = Vec::new();
+                let each = |kmer: u128| {
+                    kmers.push(kmer);
+                    Ok::<(), ()>(())
+                };
+                block.try_for_each_kmer(length, strand, each).unwrap();
+                prop_assert_eq!(kmers, right, "{}", k);
+            }
             // What is beyond the end breaks k-mers.
             let unused = block.used_words() / GROUP_WORDS * GROUP - block.len();
             if unused > 0 {

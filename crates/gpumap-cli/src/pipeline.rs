@@ -22,6 +22,7 @@ use gpumap_kmer_kernels::GROUP;
 
 use self::read::ReadThread;
 use self::work::{ParseThread, PooledBlocks};
+use crate::bins::Bins;
 use crate::error::{Error, Result, printable};
 use crate::kmer::{Code, KmerLength, Strand};
 use crate::ledger::{Ledger, SequenceTotals};
@@ -37,7 +38,7 @@ pub const IN_FLIGHT: usize = 3;
 
 /// What is made of inputs.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct Settings<C = u64> {
     /// Whose memory blocks are copied to.
     pub device: Device,
     /// Bases in a k-mer.
@@ -46,13 +47,24 @@ pub struct Settings {
     pub most: u64,
     /// Bytes of a piece.
     pub piece: usize,
-    /// Whether the threads make k-mers, of which strand, or leave that to the caller.
-    pub kmers: Option<Strand>,
+    /// What the threads make.
+    pub make: Make<C>,
     /// Threads that parse.
     pub workers: NonZero<usize>,
 }
 
-impl Settings {
+/// What threads make of the bases that they have parsed.
+#[derive(Clone, Debug)]
+pub enum Make<C> {
+    /// Blocks for the caller.
+    Blocks,
+    /// K-mers for the caller.
+    Kmers(Strand),
+    /// K-mers that they put into bins.
+    Bins(Strand, Bins<C>),
+}
+
+impl<C> Settings<C> {
     /// Elements of a block: with room for what a piece of FASTA carries over.
     pub fn block(&self) -> usize {
         self.piece + 2 * GROUP
@@ -76,6 +88,8 @@ enum Message<C> {
         index: usize,
         outcome: Result<Parsed, Stop>,
     },
+    /// A thread cannot go on.
+    Failed(Error),
     /// Something about an input that its user may not expect.
     Odd {
         input: usize,
@@ -132,7 +146,7 @@ pub struct Pipeline<C = u64> {
 
 impl<C: Code> Pipeline<C> {
     /// Starts to read.
-    pub fn start(sources: &[Source], settings: &Settings, progress: &Progress) -> Result<Self> {
+    pub fn start(sources: &[Source], settings: &Settings<C>, progress: &Progress) -> Result<Self> {
         let mut length = Some(0);
         for source in sources {
             length = source.length()?.zip(length).map(|(one, all)| one + all);
@@ -186,6 +200,10 @@ impl<C: Code> Pipeline<C> {
                     // Each thread may hold one and need another.
                     most: 2 * workers + IN_FLIGHT,
                     messages: send_messages.clone(),
+                    bins: match &settings.make {
+                        Make::Bins(strand, bins) => Some((*strand, bins.writer())),
+                        Make::Blocks | Make::Kmers(_) => None,
+                    },
                     waited: Duration::ZERO,
                     turn: None,
                 },
@@ -222,6 +240,7 @@ impl<C: Code> Pipeline<C> {
                     index,
                     outcome,
                 } => self.inputs[input].add(index, outcome)?,
+                Message::Failed(error) => return Err(error),
                 Message::Odd { input, oddity } => self.inputs[input].oddities.push(oddity),
             }
         }

@@ -19,8 +19,8 @@ pub struct Summary {
     pub distinct: u64,
     /// From opening the input to closing the output.
     pub seconds: f64,
-    /// The part of it that was spent in calls to the map, copies included.
-    pub map_seconds: f64,
+    /// The part of it that was spent in calls to the map, copies included, where there is one.
+    pub map_seconds: Option<f64>,
     /// The seconds of each step, which run beside each other.
     pub steps: Vec<(&'static str, f64)>,
     /// What may be wrong though the run succeeded, each on a line.
@@ -42,9 +42,11 @@ impl Summary {
             "pairs": self.pairs,
             "distinct": self.distinct,
             "seconds": self.seconds,
-            "map_seconds": self.map_seconds,
             "pairs_per_second": self.pairs_per_second(),
         });
+        if let Some(seconds) = self.map_seconds {
+            object["map_seconds"] = seconds.into();
+        }
         for &(name, number) in &self.facts {
             object[name.replace(' ', "_")] = number.into();
         }
@@ -71,11 +73,11 @@ impl fmt::Display for Summary {
             grouped(self.pairs),
             grouped(self.distinct)
         )?;
-        writeln!(
-            f,
-            "{:<11} {:.3}, of them {:.3} in the map",
-            "seconds", self.seconds, self.map_seconds
-        )?;
+        write!(f, "{:<11} {:.3}", "seconds", self.seconds)?;
+        if let Some(seconds) = self.map_seconds {
+            write!(f, ", of them {seconds:.3} in the map")?;
+        }
+        writeln!(f)?;
         if !self.steps.is_empty() {
             let steps = self.steps.iter();
             let steps = steps.map(|(step, seconds)| format!("{step} {seconds:.3}"));
@@ -129,7 +131,7 @@ mod tests {
             pairs: 10,
             distinct: 9,
             seconds: 0.0,
-            map_seconds: 0.0,
+            map_seconds: None,
             steps: vec![("read", 0.5), ("write", 1.5)],
             warnings: vec!["odd".to_owned(), "even".to_owned()],
         };
@@ -141,5 +143,6 @@ mod tests {
         assert_eq!(back["steps"]["write"], 1.5);
         assert_eq!(back["warning"], "odd; even");
         assert!(back["pairs_per_second"].is_number());
+        assert!(back["map_seconds"].is_null());
     }
 }

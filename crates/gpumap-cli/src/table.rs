@@ -45,12 +45,22 @@ pub enum Home {
 }
 
 /// The map of a table.
-pub trait PairMap<C>: Execute<C, u64> + Sized {
+pub trait PairMap<C>: Execute<C, u64> + Sized + Send {
     /// An empty map, which fits `first` pairs if it may grow.
     fn new(home: &Home, room: Room, first: usize) -> gpumap::Result<Self>;
 
     /// How many keys there are.
     fn len(&self) -> usize;
+
+    /// Adds 1 to what is kept under each key, with keys on the device; an absent key is inserted with it. Returns how many
+    /// were absent.
+    fn count_on_device(&self, keys: &BufferView<'_, C>) -> gpumap::Result<usize>;
+
+    /// How many pairs there is room for, where room can be made.
+    fn capacity(&self) -> Option<usize>;
+
+    /// Makes room for some keys more.
+    fn reserve(&self, more: usize) -> gpumap::Result<()>;
 
     /// Hands all pairs to `visit`, some at a time, until that fails.
     fn stream<E>(
@@ -106,6 +116,28 @@ impl PairMap<u64> for Pairing {
         }
     }
 
+    fn count_on_device(&self, keys: &BufferView<'_, u64>) -> gpumap::Result<usize> {
+        match self {
+            Self::One(map) => map.merge(keys, 1, Merge::Add),
+            // A group takes batches of the host.
+            Self::Many(map) => map.merge(&keys.to_vec()?, 1, Merge::Add),
+        }
+    }
+
+    fn capacity(&self) -> Option<usize> {
+        match self {
+            Self::One(map) => Some(map.capacity()),
+            Self::Many(_) => None,
+        }
+    }
+
+    fn reserve(&self, more: usize) -> gpumap::Result<()> {
+        match self {
+            Self::One(map) => map.reserve(more),
+            Self::Many(_) => Ok(()),
+        }
+    }
+
     fn stream<E>(
         &self,
         mut visit: impl FnMut(&[u64], &[u64]) -> Result<(), E>,
@@ -147,6 +179,28 @@ impl PairMap<u128> for WidePairs {
         match self {
             Self::One(map) => map.len(),
             Self::Many(map) => map.len(),
+        }
+    }
+
+    fn count_on_device(&self, keys: &BufferView<'_, u128>) -> gpumap::Result<usize> {
+        match self {
+            Self::One(map) => map.merge(keys, 1, Merge::Add),
+            // A group takes batches of the host.
+            Self::Many(map) => map.merge(&keys.to_vec()?, 1, Merge::Add),
+        }
+    }
+
+    fn capacity(&self) -> Option<usize> {
+        match self {
+            Self::One(map) => Some(map.capacity()),
+            Self::Many(_) => None,
+        }
+    }
+
+    fn reserve(&self, more: usize) -> gpumap::Result<()> {
+        match self {
+            Self::One(map) => map.reserve(more),
+            Self::Many(_) => Ok(()),
         }
     }
 
@@ -278,6 +332,47 @@ impl<C: Code> Table<C> {
         })
     }
 
+    /// Adds 1 to what is kept under each key, with keys on the device, of the whole input of which so much has been read.
+    pub fn count_on_device(&mut self, keys: &BufferView<'_, C>, read: Option<f64>) -> Result<()> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        self.timed(|table| {
+            table.make_room(keys.len(), read)?;
+            let map = table.map_for(keys.len())?;
+            let outcome = map.count_on_device(keys);
+            let new = outcome.map_err(|error| table.explain(error))?;
+            table.counted += keys.len();
+            table.share_of_new = new as f64 / keys.len() as f64;
+            Ok(())
+        })
+    }
+
+    /// Makes room for a batch and the next one, if the share of new keys stays what it was in the last batch. It
+    /// shrinks, so what was expected is too much rather than too little; the map grows by itself where it is not.
+    fn make_room(&mut self, batch: usize, read: Option<f64>) -> Result<()> {
+        let (Room::Growing { kinds }, Some(map)) = (self.room, &self.map) else {
+            return Ok(());
+        };
+        let (len, Some(capacity)) = (map.len(), map.capacity()) else {
+            return Ok(());
+        };
+        if capacity - len.min(capacity) >= batch {
+            return Ok(());
+        }
+        let whole = read.map_or(f64::INFINITY, |read| (self.counted + batch) as f64 / read);
+        let to_come = (whole - self.counted as f64).clamp(batch as f64, 2.0 * batch as f64);
+        let expected = at_most(
+            (self.share_of_new * to_come) as usize,
+            kinds.saturating_sub(len as u128),
+        );
+        match map.reserve(expected) {
+            // Only a guess: the batch itself may need less.
+            Ok(()) | Err(gpumap::Error::OutOfMemory { .. }) => Ok(()),
+            Err(error) => Err(self.explain(error)),
+        }
+    }
+
     /// How many keys there are.
     pub fn len(&self) -> usize {
         self.map.as_ref().map_or(0, C::Map::len)
@@ -312,53 +407,6 @@ impl<C: Code> Table<C> {
                 Error::CapacityTooSmall { capacity }
             }
             (_, source) => Error::while_doing("cannot write to the map")(source),
-        }
-    }
-}
-
-impl Table {
-    /// Adds 1 to what is kept under each key, with keys on the device, of the whole input of which so much has been read.
-    pub fn count_on_device(&mut self, keys: &BufferView<'_, u64>, read: Option<f64>) -> Result<()> {
-        if keys.is_empty() {
-            return Ok(());
-        }
-        self.timed(|table| {
-            table.make_room(keys.len(), read)?;
-            let map = table.map_for(keys.len())?;
-            let outcome = match map {
-                Pairing::One(map) => map.merge(keys, 1, Merge::Add),
-                // A group takes batches of the host.
-                Pairing::Many(map) => keys
-                    .to_vec()
-                    .and_then(|keys| map.merge(&keys, 1, Merge::Add)),
-            };
-            let new = outcome.map_err(|error| table.explain(error))?;
-            table.counted += keys.len();
-            table.share_of_new = new as f64 / keys.len() as f64;
-            Ok(())
-        })
-    }
-
-    /// Makes room for a batch and the next one, if the share of new keys stays what it was in the last batch. It
-    /// shrinks, so what was expected is too much rather than too little; the map grows by itself where it is not.
-    fn make_room(&mut self, batch: usize, read: Option<f64>) -> Result<()> {
-        let (Room::Growing { kinds }, Some(Pairing::One(map))) = (self.room, &self.map) else {
-            return Ok(());
-        };
-        let (len, capacity) = (map.len(), map.capacity());
-        if capacity - len.min(capacity) >= batch {
-            return Ok(());
-        }
-        let whole = read.map_or(f64::INFINITY, |read| (self.counted + batch) as f64 / read);
-        let to_come = (whole - self.counted as f64).clamp(batch as f64, 2.0 * batch as f64);
-        let expected = at_most(
-            (self.share_of_new * to_come) as usize,
-            kinds.saturating_sub(len as u128),
-        );
-        match map.reserve(expected) {
-            // Only a guess: the batch itself may need less.
-            Ok(()) | Err(gpumap::Error::OutOfMemory { .. }) => Ok(()),
-            Err(error) => Err(self.explain(error)),
         }
     }
 }

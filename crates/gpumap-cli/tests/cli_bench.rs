@@ -164,7 +164,7 @@ fn the_whole_job_step_by_step() {
     for run in runs {
         assert_eq!(run["summary"]["pairs"], 134 * 130);
         let steps = run["steps"].as_array().unwrap();
-        for wanted in ["read", "parse", "map", "write"] {
+        for wanted in ["read", "parse", "count", "write"] {
             let step = steps.iter().find(|step| step["step"] == wanted);
             let step = step.unwrap_or_else(|| panic!("{wanted} is not in {run}"));
             let positive = |name: &str| step[name].as_f64().is_some_and(|it| it > 0.0);

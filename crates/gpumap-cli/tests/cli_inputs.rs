@@ -425,7 +425,7 @@ fn the_seconds_of_each_step_are_told() {
     let json: serde_json::Value = serde_json::from_str(&outcome.stderr).unwrap();
     assert!(json["warning"].is_null());
     let seconds = json["seconds"].as_f64().unwrap();
-    for step in ["read", "parse", "map", "write"] {
+    for step in ["read", "parse", "count", "write"] {
         let spent = json["steps"][step].as_f64().unwrap();
         assert!(0.0 < spent && spent < seconds, "{step}: {json}");
         let line = said.lines().find(|line| line.starts_with("steps")).unwrap();

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use super::bounds::{self, Rates};
 use super::kmc::{self, Digest, Form, Kmc};
-use super::reads::Reads;
+use super::reads::{Reads, ReadsForm};
 use crate::cli::{KmersArgs, Session};
 use crate::console::print_line;
 use crate::ending;
@@ -184,25 +184,35 @@ fn input(args: &KmersArgs, is_cuda: bool, folder: &Path) -> Result<Input> {
         length,
         error_rate: args.error_rate,
         seed: args.seed,
+        form: args.reads,
     };
-    let path = folder.join("reads.fa");
+    let (file, kmc, form) = match args.reads {
+        ReadsForm::Fasta => ("reads.fa", Form::OneLine, "FASTA"),
+        ReadsForm::Fastq => ("reads.fq", Form::Fastq, "FASTQ"),
+        ReadsForm::FastqGz => ("reads.fq.gz", Form::Fastq, "FASTQ in one member of gzip"),
+    };
+    let path = folder.join(file);
     reads.write(&path).map_err(|source| Error::Write {
         path: path.clone(),
         source,
     })?;
+    let metadata = fs::metadata(&path).map_err(|source| Error::Open {
+        path: path.clone(),
+        source,
+    })?;
+    let bytes = metadata.len();
     let name = format!(
-        "{} reads of {} bases from a random genome of {}, {} % errors, FASTA of {} bytes",
+        "{} reads of {} bases from a random genome of {}, {} % errors, {form} of {} bytes",
         grouped(reads.count),
         reads.length,
         grouped(reads.genome),
         100.0 * reads.error_rate,
-        grouped(reads.bytes()),
+        grouped(bytes),
     );
-    let bytes = reads.bytes();
     Ok(Input {
         path,
         name,
-        form: Form::OneLine,
+        form: kmc,
         bytes,
     })
 }
@@ -299,7 +309,7 @@ fn steps(
         "read" | "parse" => Some(read),
         "copy" => Some(bases * PACKED / rates.there),
         // Each k-mer is written once and read once.
-        "map" => Some(kmers * 2.0 * code / rates.copy),
+        "count" => Some(kmers * 2.0 * code / rates.copy),
         "retrieve" => Some(pairs_back),
         "write" => Some(write),
         _ => None,

@@ -5,7 +5,7 @@ mod cpu;
 mod kmc;
 mod kmers;
 mod ladder;
-mod reads;
+pub mod reads;
 
 pub use cpu::run as cpu;
 pub use kmers::run as kmers;

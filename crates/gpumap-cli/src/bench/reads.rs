@@ -4,11 +4,13 @@
 //! Each read is a substring of a genome of independent bases, with independent substitutions. Every byte is computed from
 //! its place by [`mix`], so threads need nothing from each other and the genome is never stored.
 
-use std::fs::File;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use rayon::prelude::*;
 
 /// What the reads are of.
@@ -24,11 +26,38 @@ pub struct Reads {
     pub error_rate: f64,
     /// Of all random choices.
     pub seed: u64,
+    /// How they are written.
+    pub form: ReadsForm,
 }
 
-/// What stands before and after the bases of a record.
-const HEAD: &[u8] = b">r\n";
-const TAIL: &[u8] = b"\n";
+/// The form of a file of reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ReadsForm {
+    /// FASTA, a line for each sequence.
+    Fasta,
+    /// FASTQ, with qualities that are mostly good.
+    Fastq,
+    /// FASTQ in one member of gzip, which one thread packs.
+    #[value(name = "fastq.gz")]
+    FastqGz,
+}
+
+impl ReadsForm {
+    /// What stands before and between the bases and qualities of a record.
+    const fn frame(self) -> (&'static [u8], &'static [u8]) {
+        match self {
+            Self::Fasta => (b">r\n", b"\n"),
+            Self::Fastq | Self::FastqGz => (b"@r\n", b"\n+\n"),
+        }
+    }
+
+    const fn has_qualities(self) -> bool {
+        matches!(self, Self::Fastq | Self::FastqGz)
+    }
+}
+
+/// The level of gzip for reads: sequencers take a low one.
+const LEVEL: u32 = 4;
 
 /// Bases of the genome that one random word makes.
 const BASES: u64 = 32;
@@ -37,17 +66,35 @@ const BASES: u64 = 32;
 const BLOCK: u64 = 1 << 14;
 
 impl Reads {
-    /// Bytes of the FASTA file.
+    /// Bytes of the file, before it is packed.
     pub fn bytes(&self) -> u64 {
         self.count * self.record()
     }
 
     fn record(&self) -> u64 {
-        (HEAD.len() + TAIL.len()) as u64 + self.length
+        let (head, between) = self.form.frame();
+        let of_qualities = match self.form.has_qualities() {
+            true => self.length + 1,
+            false => 0,
+        };
+        (head.len() + between.len()) as u64 + self.length + of_qualities
     }
 
-    /// Writes them to a new file, by all threads of the machine.
+    /// Writes them to a new file, by all threads of the machine, and packs it by one.
     pub fn write(&self, path: &Path) -> io::Result<()> {
+        if self.form != ReadsForm::FastqGz {
+            return self.write_plain(path);
+        }
+        let plain = path.with_extension("plain");
+        self.write_plain(&plain)?;
+        let file = BufWriter::new(File::create_new(path)?);
+        let mut packed = GzEncoder::new(file, Compression::new(LEVEL));
+        io::copy(&mut File::open(&plain)?, &mut packed)?;
+        packed.finish()?.flush()?;
+        fs::remove_file(plain)
+    }
+
+    fn write_plain(&self, path: &Path) -> io::Result<()> {
         let file = File::create_new(path)?;
         file.set_len(self.bytes())?;
         let blocks = (0..self.count.div_ceil(BLOCK)).into_par_iter();
@@ -67,7 +114,8 @@ impl Reads {
         let start = scale(random, self.genome - self.length + 1);
         // Compared with random words: as often less as the rate says.
         let error = (self.error_rate * u64::MAX as f64) as u64;
-        to.extend(HEAD);
+        let (head, between) = self.form.frame();
+        to.extend(head);
         let mut word = 0;
         for at in start..start + self.length {
             if at == start || at % BASES == 0 {
@@ -82,7 +130,20 @@ impl Reads {
             }
             to.push(b"ACGT"[base as usize]);
         }
-        to.extend(TAIL);
+        to.extend(between);
+        if self.form.has_qualities() {
+            let mut random = mix(random);
+            to.extend((0..self.length).map(|_| {
+                random = mix(random);
+                match random >> 56 {
+                    0..=3 => b'#',
+                    4..=9 => b',',
+                    10..=28 => b':',
+                    _ => b'F',
+                }
+            }));
+            to.push(b'\n');
+        }
     }
 }
 
@@ -109,6 +170,7 @@ mod tests {
         length: 100,
         error_rate: 0.0,
         seed: 6,
+        form: ReadsForm::Fasta,
     };
 
     fn text(reads: Reads) -> String {
@@ -145,6 +207,34 @@ mod tests {
         for base in "ACGT".chars() {
             let times = whole.matches(base).count();
             assert!((200..300).contains(&times), "{base}: {times}");
+        }
+    }
+
+    #[test]
+    fn the_same_reads_in_every_form() {
+        let few = Reads {
+            count: 500,
+            ..READS
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let written = |form| {
+            let path = folder.path().join(format!("{form:?}"));
+            Reads { form, ..few }.write(&path).unwrap();
+            std::fs::read(path).unwrap()
+        };
+        let fastq = written(ReadsForm::Fastq);
+        let mut unpacked = Vec::new();
+        let packed = written(ReadsForm::FastqGz);
+        let mut reader = flate2::read::GzDecoder::new(&packed[..]);
+        std::io::Read::read_to_end(&mut reader, &mut unpacked).unwrap();
+        assert!(unpacked == fastq);
+        let fasta = String::from_utf8(written(ReadsForm::Fasta)).unwrap();
+        let fastq = String::from_utf8(fastq).unwrap();
+        let lines: Vec<&str> = fastq.lines().collect();
+        assert_eq!(lines.len(), 4 * 500);
+        for (record, right) in lines.chunks(4).zip(fasta.lines().skip(1).step_by(2)) {
+            assert_eq!((record[0], record[1], record[2]), ("@r", right, "+"));
+            assert_eq!(record[3].len(), right.len());
         }
     }
 

@@ -159,7 +159,7 @@ impl<'a> Job<'a> {
             pairs,
             distinct: combined.kmers,
             seconds: start.elapsed().as_secs_f64(),
-            map_seconds: 0.0,
+            map_seconds: None,
             steps: Vec::new(),
             warnings,
         });

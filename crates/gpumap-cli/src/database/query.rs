@@ -23,7 +23,7 @@ use crate::kind::KmerKind;
 use crate::kmer::{Code, kmers_of};
 use crate::limit::MOST_RECORD;
 use crate::output::{Destination, OutputKind, check_paths, commit_all};
-use crate::pipeline::{Packed, Pipeline, Settings};
+use crate::pipeline::{Make, Packed, Pipeline, Settings};
 use crate::progress::Progress;
 use crate::source::Source;
 use crate::summary::Summary;
@@ -75,7 +75,7 @@ fn for_each_kmer<C: Code>(
         length: kind.length,
         most: MOST_RECORD,
         piece: PIECE,
-        kmers: Some(kind.strand),
+        make: Make::Kmers(kind.strand),
         // What several threads parse comes in no order.
         workers: threads::of_parsing(1),
     };
@@ -212,7 +212,7 @@ fn query_with<C: Code>(
         pairs,
         distinct: pairs,
         seconds: start.elapsed().as_secs_f64(),
-        map_seconds: 0.0,
+        map_seconds: None,
         steps: Vec::new(),
         warnings,
     });

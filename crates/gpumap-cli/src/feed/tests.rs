@@ -1,6 +1,6 @@
 use super::*;
 use crate::kmer::kmers_of;
-use crate::pipeline::Settings;
+use crate::pipeline::{Make, Settings};
 use crate::source::Source;
 use crate::table::Room;
 use gpumap_kmer_kernels::GROUP_WORDS;
@@ -30,24 +30,24 @@ fn devices() -> Vec<Device> {
 }
 
 /// The k-mers of a text by the kernel.
-fn made(device: &Device, text: &[u8], length: KmerLength, strand: Strand) -> Vec<u64> {
+fn made<C: Code>(device: &Device, text: &[u8], length: KmerLength, strand: Strand) -> Vec<C> {
     let stream = Stream::new(device).unwrap();
     let mut block = Block::new(device, text.len().max(1)).unwrap();
     block.push_letters(text);
     block.seal();
     let words = Buffer::from_slice(&stream, &block.words()[..block.used_words()]).unwrap();
-    let mut batch = Batch::new(&stream, text.len()).unwrap();
+    let mut batch = Batch::<C>::new(&stream, text.len()).unwrap();
     let halves = (words.len() / GROUP_WORDS * 2) as u64;
     let args = KmersArgs {
         words: words.as_ptr(),
         halves,
         k: length.get() as u32,
         canonical: u32::from(strand == Strand::Canonical),
-        kmers: batch.kmers.as_mut_ptr(),
+        kmers: batch.kmers.as_mut_ptr().cast(),
         count: batch.count.as_mut_ptr(),
     };
     // SAFETY: on the stream of the buffers, which have room for all.
-    unsafe { MAKE_KMERS.launch(&stream, Grid::covering(halves, 64), args) }.unwrap();
+    unsafe { C::kernel().launch(&stream, Grid::covering(halves, 64), args) }.unwrap();
     let count = batch.count.to_vec().unwrap()[0] as usize;
     let kmers = batch.kmers.slice(..count).unwrap();
     let mut kmers = kmers.to_vec().unwrap();
@@ -55,8 +55,8 @@ fn made(device: &Device, text: &[u8], length: KmerLength, strand: Strand) -> Vec
     kmers
 }
 
-fn expected(text: &[u8], length: KmerLength, strand: Strand) -> Vec<u64> {
-    let mut kmers: Vec<u64> = kmers_of(text, length, strand).collect();
+fn expected<C: Code>(text: &[u8], length: KmerLength, strand: Strand) -> Vec<C> {
+    let mut kmers: Vec<C> = kmers_of(text, length, strand).collect();
     kmers.sort_unstable();
     kmers
 }
@@ -66,16 +66,23 @@ proptest! {
     #[test]
     fn the_kernel_makes_the_kmers_of_the_host(
         text in "([ACGT]{0,70}|[ACGTN]{0,50}|[acgt]{60,900}|N{1,70}){0,5}",
-        k in 1u8..=32,
+        k in 1u8..=64,
         canonical: bool,
     ) {
         let device = Device::cpu();
         let length = KmerLength::new(k).unwrap();
         let strand = if canonical { Strand::Canonical } else { Strand::AsRead };
+        let text = text.as_bytes();
         prop_assert_eq!(
-            made(&device, text.as_bytes(), length, strand),
-            expected(text.as_bytes(), length, strand)
+            made::<u128>(&device, text, length, strand),
+            expected::<u128>(text, length, strand)
         );
+        if !length.is_wide() {
+            prop_assert_eq!(
+                made::<u64>(&device, text, length, strand),
+                expected::<u64>(text, length, strand)
+            );
+        }
     }
 }
 
@@ -89,30 +96,36 @@ fn every_k(device: &Device) {
     let text =
         b"ACGTTGCATGCCGATTACAGGCATCGATCGATTAGCNACGTACGGCTTAGCATCGGATCGTACGTAAGCTAGCTTTTTTTTTTTT\
         TTTTTTTTTTTTTTTTTTTTTTTTTTTTTTTTTTTTTTTTAAACCG";
-    for k in 1..=32 {
+    for k in 1..=64 {
         let length = KmerLength::new(k).unwrap();
         for strand in [Strand::AsRead, Strand::Canonical] {
             for len in [text.len() - usize::from(k), 63, 64, 65, usize::from(k)] {
                 let text = &text[..len];
-                assert_eq!(
-                    made(device, text, length, strand),
-                    expected(text, length, strand),
-                    "{k}, {len}"
-                );
+                let wide = made::<u128>(device, text, length, strand);
+                assert_eq!(wide, expected::<u128>(text, length, strand), "{k}, {len}");
+                if !length.is_wide() {
+                    let narrow = made::<u64>(device, text, length, strand);
+                    assert_eq!(narrow, expected::<u64>(text, length, strand), "{k}, {len}");
+                }
             }
         }
     }
 }
 
 /// Counts a text on a device, in small pieces and batches.
-fn counted(device: &Device, text: &[u8], room: Room) -> Result<(u64, Vec<(u64, u64)>)> {
+fn counted<C: Code>(
+    device: &Device,
+    text: &[u8],
+    k: u8,
+    room: Room,
+) -> Result<(u64, Vec<(C, u64)>)> {
     let text: &'static [u8] = text.to_vec().leak();
     let settings = Settings {
         device: device.clone(),
-        length: KmerLength::new(7).unwrap(),
+        length: KmerLength::new(k).unwrap(),
         most: 1 << 20,
         piece: 200,
-        kmers: None,
+        make: Make::Blocks,
         workers: NonZero::new(2).unwrap(),
     };
     let feed = Feed {
@@ -165,20 +178,27 @@ const GROWING: Room = Room::Growing { kinds: 1 << 14 };
 /// On streams that run late too, in several orders.
 #[test]
 fn what_is_counted_on_a_device_is_what_the_host_counts() {
+    counts_what_the_host_counts::<u64>(7);
+    counts_what_the_host_counts::<u128>(7);
+    counts_what_the_host_counts::<u128>(33);
+}
+
+fn counts_what_the_host_counts<C: Code>(k: u8) {
     let text = text();
-    let mut right = BTreeMap::<u64, u64>::new();
+    let mut right = BTreeMap::<C, u64>::new();
     let mut all = 0;
     for sequence in crate::parse::tests::naive_fasta(&text) {
-        let length = KmerLength::new(7).unwrap();
+        let length = KmerLength::new(k).unwrap();
         for kmer in kmers_of(&sequence, length, Strand::Canonical) {
             *right.entry(kmer).or_default() += 2;
             all += 2;
         }
     }
-    let right: Vec<(u64, u64)> = right.into_iter().collect();
+    let right: Vec<(C, u64)> = right.into_iter().collect();
+    assert!(!right.is_empty());
     let deferred = (0..4).map(Device::cpu_deferred);
     for device in devices().into_iter().chain(deferred) {
-        let (kmers, pairs) = counted(&device, &text, GROWING).unwrap();
+        let (kmers, pairs) = counted(&device, &text, k, GROWING).unwrap();
         assert_eq!(kmers, all);
         assert!(
             pairs == right,
@@ -193,12 +213,12 @@ fn what_is_counted_on_a_device_is_what_the_host_counts() {
 fn what_fails_on_the_device_ends_the_run() {
     let device = Device::cpu();
     assert!(matches!(
-        counted(&device, &text(), Room::Fixed(10)),
+        counted::<u64>(&device, &text(), 7, Room::Fixed(10)),
         Err(Error::CapacityTooSmall { capacity: 10 })
     ));
     let small = device.with_memory_budget(20_000);
     assert!(matches!(
-        counted(&small, &text(), GROWING),
+        counted::<u64>(&small, &text(), 7, GROWING),
         Err(Error::Map {
             cause: gpumap::Error::OutOfMemory { .. },
             ..
@@ -207,7 +227,7 @@ fn what_fails_on_the_device_ends_the_run() {
     // In the third piece.
     let mut text = b"@a\nACGTACGTACGT\n+\n@@@@@@@@@@@@\n".repeat(20);
     text.extend_from_slice(b"no record\n\n\n\n");
-    let outcome = counted(&device, &text, GROWING);
+    let outcome = counted::<u64>(&device, &text, 7, GROWING);
     assert!(
         matches!(outcome, Err(Error::Sequences { .. })),
         "{outcome:?}"
@@ -217,9 +237,9 @@ fn what_fails_on_the_device_ends_the_run() {
 #[test]
 fn a_batch_fits_into_memory_and_has_room_for_a_block() {
     let device = Device::cpu().with_memory_budget(1 << 30);
-    assert_eq!(Feed::batch(&device, 1000, None).unwrap(), 1 << 21);
-    assert_eq!(Feed::batch(&device, 1000, Some(500)).unwrap(), 4000);
-    assert_eq!(Feed::batch(&device, 1000, Some(5)).unwrap(), 1000);
+    assert_eq!(Feed::batch::<u64>(&device, 1000, None).unwrap(), 1 << 21);
+    assert_eq!(Feed::batch::<u64>(&device, 1000, Some(500)).unwrap(), 4000);
+    assert_eq!(Feed::batch::<u64>(&device, 1000, Some(5)).unwrap(), 1000);
     let host = Device::cpu();
-    assert!(Feed::batch(&host, 1000, None).unwrap() <= MOST_KMERS);
+    assert!(Feed::batch::<u64>(&host, 1000, None).unwrap() <= MOST_KMERS);
 }

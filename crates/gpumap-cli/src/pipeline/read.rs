@@ -52,7 +52,7 @@ pub(super) struct ReadThread<C> {
     pub sources: Vec<Source>,
     /// The first that no thread has begun.
     pub next: Arc<AtomicUsize>,
-    pub settings: Settings,
+    pub settings: Settings<C>,
     /// Threads that may unpack an input.
     pub threads: NonZero<usize>,
     pub bar: ByteBar,

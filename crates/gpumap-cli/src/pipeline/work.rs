@@ -1,5 +1,6 @@
 //! The threads that parse pieces into blocks, and make k-mers where that is theirs to do.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -7,9 +8,10 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender};
 
 use super::read::{Job, unreadable};
-use super::{Busy, Message, Packed, Settings, Stop, timed};
+use super::{Busy, Make, Message, Packed, Settings, Stop, timed};
+use crate::bins::Writer;
 use crate::error::{Error, Result};
-use crate::kmer::{Code, Kmers};
+use crate::kmer::{Code, Strand};
 use crate::packed::Block;
 use crate::parse::{Blocks, Failure, Parsed, parse};
 use crate::pieces::Piece;
@@ -67,6 +69,12 @@ impl<C: Code> ParseThread<C> {
                 return;
             }
         }
+        if let Some((_, bins)) = self.blocks.bins.take()
+            && let Err(error) = timed(&self.busy.parse, || bins.close())
+        {
+            // The caller may need no more.
+            let _ = self.blocks.messages.send(Message::Failed(error));
+        }
     }
 
     /// `None` if the caller takes no more.
@@ -89,13 +97,15 @@ impl<C: Code> ParseThread<C> {
 
 /// Blocks that go round.
 pub(super) struct PooledBlocks<C> {
-    pub settings: Settings,
+    pub settings: Settings<C>,
     pub empty: Receiver<Block>,
     pub give_back: Sender<Block>,
     pub spare_kmers: Receiver<Vec<C>>,
     pub made: Arc<AtomicUsize>,
     pub most: usize,
     pub messages: Sender<Message<C>>,
+    /// Where k-mers of which strand go, if not to the caller.
+    pub bins: Option<(Strand, Writer<C>)>,
     /// For how long this thread has waited here.
     pub waited: Duration,
     /// While it works.
@@ -131,15 +141,24 @@ impl<C: Code> Blocks for PooledBlocks<C> {
     }
 
     fn full(&mut self, mut block: Block) -> Result<(), Option<Error>> {
-        let packed = match self.settings.kmers {
-            None => Packed::Block(block),
-            Some(strand) => {
+        let length = self.settings.length;
+        if let Some((strand, bins)) = &mut self.bins {
+            bins.add(&block, length, *strand).map_err(Some)?;
+            block.clear();
+            let _ = self.give_back.send(block);
+            return Ok(());
+        }
+        let packed = match self.settings.make {
+            Make::Blocks | Make::Bins(..) => Packed::Block(block),
+            Make::Kmers(strand) => {
                 // New pages for each block would take longer than its k-mers.
                 let mut kmers = self.spare_kmers.try_recv().unwrap_or_default();
                 kmers.clear();
                 kmers.reserve(block.len());
-                let length = self.settings.length;
-                kmers.extend(Kmers::<_, C>::of_codes(block.codes(), length, strand));
+                let Ok(()) = block.try_for_each_kmer(length, strand, |kmer| {
+                    kmers.push(kmer);
+                    Ok::<(), Infallible>(())
+                });
                 block.clear();
                 let _ = self.give_back.send(block);
                 Packed::Kmers(kmers)

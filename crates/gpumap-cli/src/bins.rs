@@ -1,0 +1,596 @@
+//! K-mers counted on the CPU: in bins by their first bases, each sorted in the cache of one thread.
+//!
+//! A thread that makes k-mers puts what follows the first bits of each into a line of its bin, and a full line into the
+//! bin, where it waits. When enough of them wait, the thread that brought the last line sorts them, counts equal ones and leaves
+//! a run; runs of about one length are merged. So memory is that of the lines, of what waits, which is bounded, and of
+//! the different k-mers, whose runs go to a file if they may take no more memory. No access leaves the caches of a core but
+//! those that write a line and read what waits. The bins one after the other are in the order of the k-mers.
+//!
+//! To put k-mers into bins on disk, and to count each bin by itself, is how KMC counts (Deorowicz et al., 2015).
+
+mod spill;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::mem::{replace, take};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytemuck::Pod;
+use rayon::prelude::*;
+
+use self::spill::{Segment, Spill};
+use crate::emit::Take;
+use crate::error::Result;
+use crate::kmer::{Code, KmerLength, Strand};
+use crate::packed::Block;
+
+/// Bits of a k-mer that say its bin, where it has as many: bins of a billion k-mers fit the second cache of a core.
+const BIN_BITS: u32 = 12;
+
+/// Bytes of a line.
+const LINE: usize = 256;
+
+/// Memory that bins may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of what waits, in all bins.
+    waiting: usize,
+    /// Bytes of runs: more go to a file.
+    runs: usize,
+}
+
+impl Limits {
+    /// For so many bytes in all, if there is a limit.
+    pub fn of(memory: Option<u64>) -> Self {
+        const WAITING: usize = 1 << 30;
+        let memory = memory.map(|memory| usize::try_from(memory).unwrap_or(usize::MAX));
+        Self {
+            waiting: memory.map_or(WAITING, |memory| WAITING.min(memory / 4)),
+            // A run that is merged is there twice for a moment.
+            runs: memory.map_or(usize::MAX, |memory| memory / 2),
+        }
+    }
+}
+
+/// Pairs that are handed over at a time.
+const CHUNK: usize = 1 << 21;
+
+/// K-mers in bins.
+pub struct Bins<C>(Arc<dyn Binned<C>>);
+
+impl<C> Clone for Bins<C> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<C: Code> Bins<C> {
+    /// Empty bins for k-mers of a length.
+    pub fn new(length: KmerLength, limits: Limits) -> Self {
+        Self::with(length, BIN_BITS, limits)
+    }
+
+    fn with(length: KmerLength, bin_bits: u32, limits: Limits) -> Self {
+        let bits = 2 * length.get() as u32;
+        let bin_bits = bin_bits.min(bits);
+        Self(match bits - bin_bits {
+            rest @ ..=32 => Arc::new(OfRest::<u32>::new(bin_bits, rest, limits)),
+            rest @ ..=64 => Arc::new(OfRest::<u64>::new(bin_bits, rest, limits)),
+            rest => Arc::new(OfRest::<u128>::new(bin_bits, rest, limits)),
+        })
+    }
+
+    /// What a thread puts k-mers in through.
+    pub fn writer(&self) -> Writer<C> {
+        Writer(Arc::clone(&self.0).writer())
+    }
+
+    /// Counts what waits. All writers have been closed.
+    pub fn finish(&self) -> Result<()> {
+        self.0.finish()
+    }
+
+    /// K-mers that were put in, repetitions included.
+    pub fn kmers(&self) -> u64 {
+        self.0.kmers()
+    }
+
+    /// How many different ones there are, after [`finish`](Self::finish).
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Hands all k-mers with their counts over, in their order, some at a time, after [`finish`](Self::finish).
+    pub fn stream(&self, take: &mut Take<'_, C>) -> Result<()> {
+        self.0.stream(take)
+    }
+}
+
+impl<C> std::fmt::Debug for Bins<C> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bins").finish_non_exhaustive()
+    }
+}
+
+/// What a thread puts k-mers in through, to be [closed](Self::close).
+pub struct Writer<C>(Box<dyn Scatter<C>>);
+
+impl<C: Code> Writer<C> {
+    /// Puts the k-mers of a sealed block in.
+    pub fn add(&mut self, block: &Block, length: KmerLength, strand: Strand) -> Result<()> {
+        self.0.add(block, length, strand)
+    }
+
+    /// Puts the lines in that are not full.
+    pub fn close(mut self) -> Result<()> {
+        self.0.close()
+    }
+}
+
+trait Binned<C>: Send + Sync {
+    fn writer(self: Arc<Self>) -> Box<dyn Scatter<C>>;
+    fn finish(&self) -> Result<()>;
+    fn kmers(&self) -> u64;
+    fn len(&self) -> usize;
+    fn stream(&self, take: &mut Take<'_, C>) -> Result<()>;
+}
+
+trait Scatter<C>: Send {
+    fn add(&mut self, block: &Block, length: KmerLength, strand: Strand) -> Result<()>;
+    fn close(&mut self) -> Result<()>;
+}
+
+/// What follows the bits of a k-mer that say its bin.
+trait Rest: Pod + Ord + Send + Sync {
+    fn of_number(number: u128) -> Self;
+    fn number(self) -> u128;
+    /// Bits from `shift` on, as many as `mask` has.
+    fn digit(self, shift: u32, mask: usize) -> usize;
+}
+
+macro_rules! rests {
+    ($($t:ty),*) => {$(
+        impl Rest for $t {
+            #[inline(always)]
+            fn of_number(number: u128) -> Self {
+                number as Self
+            }
+
+            #[inline(always)]
+            fn number(self) -> u128 {
+                self.into()
+            }
+
+            #[inline(always)]
+            fn digit(self, shift: u32, mask: usize) -> usize {
+                (self >> shift) as usize & mask
+            }
+        }
+    )*};
+}
+rests!(u32, u64, u128);
+
+/// Different rests in their order, and how often each was there.
+struct Run<R> {
+    rests: Vec<R>,
+    counts: Vec<u64>,
+}
+
+impl<R: Rest> Run<R> {
+    const EMPTY: Self = Self {
+        rests: Vec::new(),
+        counts: Vec::new(),
+    };
+
+    /// Of rests in order. `ends` is memory to work in.
+    fn of_sorted(sorted: &mut [R], ends: &mut Vec<u32>) -> Self {
+        ends.clear();
+        ends.resize(sorted.len(), 0);
+        // Without a branch: where groups end is up to the data.
+        let mut groups = 0;
+        for at in 0..sorted.len() {
+            let rest = sorted[at];
+            sorted[groups] = rest;
+            ends[groups] = at as u32 + 1;
+            groups += usize::from(sorted.get(at + 1).is_none_or(|&next| next != rest));
+        }
+        let mut begin = 0;
+        let counts = ends[..groups].iter().map(|&end| {
+            let before = replace(&mut begin, end);
+            u64::from(end - before)
+        });
+        Self {
+            counts: counts.collect(),
+            rests: sorted[..groups].to_vec(),
+        }
+    }
+
+    fn with_capacity(rests: usize) -> Self {
+        Self {
+            rests: Vec::with_capacity(rests),
+            counts: Vec::with_capacity(rests),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.rests.len()
+    }
+
+    fn bytes(&self) -> usize {
+        self.len() * (size_of::<R>() + size_of::<u64>())
+    }
+
+    fn push(&mut self, rest: R, count: u64) {
+        self.rests.push(rest);
+        self.counts.push(count);
+    }
+
+    fn merged(self, other: Self) -> Self {
+        if self.len() == 0 {
+            return other;
+        }
+        let mut both = Self::with_capacity(self.len() + other.len());
+        let (mut i, mut j) = (0, 0);
+        // Without a branch, as above.
+        while i < self.len() && j < other.len() {
+            let (one, two) = (self.rests[i], other.rests[j]);
+            let (of_one, of_two) = (one <= two, two <= one);
+            let count = u64::from(of_one) * self.counts[i] + u64::from(of_two) * other.counts[j];
+            both.push(one.min(two), count);
+            i += usize::from(of_one);
+            j += usize::from(of_two);
+        }
+        for (run, from) in [(&self, i), (&other, j)] {
+            both.rests.extend_from_slice(&run.rests[from..]);
+            both.counts.extend_from_slice(&run.counts[from..]);
+        }
+        both.rests.shrink_to_fit();
+        both.counts.shrink_to_fit();
+        both
+    }
+}
+
+/// Sorts numbers of `bits` bits: into parts by their first bits, which have few numbers each, and then each part.
+/// `other` is memory to work in.
+fn sort<R: Rest>(numbers: &mut Vec<R>, other: &mut Vec<R>, bits: u32) {
+    /// Bits that tell the parts: the counters fit the first cache.
+    const MOST: u32 = 11;
+    /// Bits of the length of a part.
+    const PART: u32 = 3;
+    let digit = numbers.len().checked_ilog2().unwrap_or(0);
+    let digit = digit.saturating_sub(PART).min(MOST).min(bits);
+    if digit < PART {
+        numbers.sort_unstable();
+        return;
+    }
+    let (shift, mask) = (bits - digit, (1 << digit) - 1);
+    let mut ends = [0_u32; 1 << MOST];
+    for number in numbers.iter() {
+        ends[number.digit(shift, mask)] += 1;
+    }
+    let mut sum = 0;
+    for end in &mut ends {
+        sum += replace(end, sum);
+    }
+    other.clear();
+    other.resize(numbers.len(), R::zeroed());
+    for &number in numbers.iter() {
+        let place = &mut ends[number.digit(shift, mask)];
+        other[*place as usize] = number;
+        *place += 1;
+    }
+    let mut rest = &mut other[..];
+    let mut begin = 0;
+    for end in &ends[..1 << digit] {
+        let (part, behind) = rest.split_at_mut((end - begin) as usize);
+        part.sort_unstable();
+        (rest, begin) = (behind, *end);
+    }
+    std::mem::swap(numbers, other);
+}
+
+struct Bin<R> {
+    /// Not sorted yet.
+    waiting: Vec<R>,
+    /// Each at least twice as long as the next.
+    runs: Vec<Run<R>>,
+    /// Those in the file.
+    spilled: Vec<Segment>,
+}
+
+/// Bins of rests of one type.
+struct OfRest<R> {
+    /// Bits of a rest.
+    bits: u32,
+    /// Rests that wait in a bin, at most and a line more.
+    most: usize,
+    bins: Vec<Mutex<Bin<R>>>,
+    kmers: AtomicU64,
+    /// Bytes of all runs in memory, and how many there may be.
+    run_bytes: AtomicUsize,
+    most_run_bytes: usize,
+    spill: Spill,
+}
+
+impl<R: Rest> OfRest<R> {
+    /// Rests of a line.
+    const LINE: usize = LINE / size_of::<R>();
+
+    fn new(bin_bits: u32, bits: u32, limits: Limits) -> Self {
+        let bin = |_| {
+            Mutex::new(Bin {
+                waiting: Vec::new(),
+                runs: Vec::new(),
+                spilled: Vec::new(),
+            })
+        };
+        Self {
+            bits,
+            most: (limits.waiting >> bin_bits) / size_of::<R>(),
+            bins: (0..1_usize << bin_bits).map(bin).collect(),
+            kmers: AtomicU64::new(0),
+            run_bytes: AtomicUsize::new(0),
+            most_run_bytes: limits.runs,
+            spill: Spill::default(),
+        }
+    }
+
+    fn lock(&self, bin: usize) -> MutexGuard<'_, Bin<R>> {
+        // Nothing panics while it holds one; if it did, its thread's end is seen.
+        self.bins[bin]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds rests to a bin, and counts those that wait there if they are many.
+    fn put(&self, bin: usize, line: &[R], memory: &mut Memory<R>) -> Result<()> {
+        let mut at = self.lock(bin);
+        at.waiting.extend_from_slice(line);
+        if at.waiting.len() < self.most {
+            return Ok(());
+        }
+        let mut full = replace(&mut at.waiting, take(&mut memory.spare));
+        drop(at);
+        let mut run = memory.count(&mut full, self.bits);
+        memory.spare = full;
+        // Merged without the lock: others put lines in meanwhile.
+        loop {
+            let mut at = self.lock(bin);
+            match at.runs.pop_if(|last| last.len() < 2 * run.len()) {
+                Some(last) => {
+                    drop(at);
+                    self.run_bytes.fetch_sub(last.bytes(), Ordering::Relaxed);
+                    run = last.merged(run);
+                }
+                None => {
+                    let bytes = run.bytes();
+                    at.runs.push(run);
+                    let others = self.run_bytes.fetch_add(bytes, Ordering::Relaxed);
+                    if others + bytes <= self.most_run_bytes {
+                        return Ok(());
+                    }
+                    let runs = take(&mut at.runs);
+                    drop(at);
+                    return self.spill_runs(bin, runs);
+                }
+            }
+        }
+    }
+
+    /// Merges runs, which no bin has any more.
+    fn merged(&self, runs: Vec<Run<R>>) -> Run<R> {
+        let merge = |run: Run<R>, last: Run<R>| {
+            self.run_bytes.fetch_sub(last.bytes(), Ordering::Relaxed);
+            last.merged(run)
+        };
+        runs.into_iter().rev().fold(Run::EMPTY, merge)
+    }
+
+    /// Writes runs, which no bin has any more, to the file.
+    fn spill_runs(&self, bin: usize, runs: Vec<Run<R>>) -> Result<()> {
+        let run = self.merged(runs);
+        let segment = self.spill.write(&run.rests, &run.counts)?;
+        self.lock(bin).spilled.push(segment);
+        Ok(())
+    }
+
+    /// Leaves all of a bin in one run or one segment.
+    fn finish_bin(&self, bin: usize, memory: &mut Memory<R>) -> Result<()> {
+        let mut at = self.lock(bin);
+        let (mut waiting, runs) = (take(&mut at.waiting), take(&mut at.runs));
+        let spilled = take(&mut at.spilled);
+        drop(at);
+        let mut run = memory.count(&mut waiting, self.bits);
+        drop(waiting);
+        run = self.merged(runs).merged(run);
+        // Two of about one length each time.
+        let mut others = VecDeque::from(vec![run]);
+        for &segment in &spilled {
+            others.push_back(self.read(segment)?);
+        }
+        while others.len() > 1 {
+            let two = others.pop_front().zip(others.pop_front());
+            others.extend(two.map(|(one, other)| one.merged(other)));
+        }
+        let run = others.pop_front().unwrap_or(Run::EMPTY);
+        let segment = match spilled.is_empty() {
+            true => None,
+            false => Some(self.spill.write(&run.rests, &run.counts)?),
+        };
+        let mut at = self.lock(bin);
+        match segment {
+            Some(segment) => at.spilled.push(segment),
+            None => at.runs.push(run),
+        }
+        Ok(())
+    }
+
+    fn read(&self, segment: Segment) -> Result<Run<R>> {
+        let mut run = Run {
+            rests: vec![R::zeroed(); segment.len],
+            counts: vec![0; segment.len],
+        };
+        self.spill.read(segment, &mut run.rests, &mut run.counts)?;
+        Ok(run)
+    }
+
+    fn len_of(&self, bin: usize) -> usize {
+        let at = self.lock(bin);
+        let spilled = at.spilled.iter().map(|segment| segment.len);
+        at.runs.iter().map(Run::len).chain(spilled).sum()
+    }
+
+    /// Writes the k-mers of a bin and their counts.
+    fn write_to<C: Code>(&self, bin: usize, keys: &mut [C], counts: &mut [u64]) -> Result<()> {
+        let first = (bin as u128) << self.bits;
+        let at = self.lock(bin);
+        let spilled = match at.spilled.first() {
+            Some(&segment) => Some(self.read(segment)?),
+            None => None,
+        };
+        let Some(run) = spilled.as_ref().or(at.runs.first()) else {
+            return Ok(());
+        };
+        for (key, rest) in keys.iter_mut().zip(&run.rests) {
+            *key = C::of_number(first | rest.number());
+        }
+        counts.copy_from_slice(&run.counts);
+        Ok(())
+    }
+}
+
+/// What a thread works in.
+struct Memory<R> {
+    /// For what is to wait.
+    spare: Vec<R>,
+    /// For [`sort`].
+    other: Vec<R>,
+    /// For [`Run::of_sorted`].
+    ends: Vec<u32>,
+}
+
+impl<R: Rest> Memory<R> {
+    const NONE: Self = Self {
+        spare: Vec::new(),
+        other: Vec::new(),
+        ends: Vec::new(),
+    };
+
+    /// Counts rests, which are taken out.
+    fn count(&mut self, rests: &mut Vec<R>, bits: u32) -> Run<R> {
+        sort(rests, &mut self.other, bits);
+        let run = Run::of_sorted(rests, &mut self.ends);
+        rests.clear();
+        run
+    }
+}
+
+impl<C: Code, R: Rest> Binned<C> for OfRest<R> {
+    fn writer(self: Arc<Self>) -> Box<dyn Scatter<C>> {
+        Box::new(Lines {
+            lines: vec![R::zeroed(); self.bins.len() * Self::LINE],
+            filled: vec![0; self.bins.len()],
+            kmers: 0,
+            memory: Memory::NONE,
+            bins: self,
+        })
+    }
+
+    fn finish(&self) -> Result<()> {
+        let bins = (0..self.bins.len()).into_par_iter();
+        bins.try_for_each_init(|| Memory::NONE, |memory, bin| self.finish_bin(bin, memory))
+    }
+
+    fn kmers(&self) -> u64 {
+        self.kmers.load(Ordering::Relaxed)
+    }
+
+    fn len(&self) -> usize {
+        (0..self.bins.len()).map(|bin| self.len_of(bin)).sum()
+    }
+
+    fn stream(&self, take: &mut Take<'_, C>) -> Result<()> {
+        let (mut keys, mut counts) = (Vec::<C>::new(), Vec::<u64>::new());
+        let mut next = 0;
+        while next < self.bins.len() {
+            let mut pairs = 0;
+            let mut bins = Vec::new();
+            while next < self.bins.len() && (pairs == 0 || pairs < CHUNK) {
+                let len = self.len_of(next);
+                bins.push((next, len));
+                pairs += len;
+                next += 1;
+            }
+            keys.resize(pairs, C::zeroed());
+            counts.resize(pairs, 0);
+            let (mut keys_left, mut counts_left) = (&mut keys[..], &mut counts[..]);
+            let mut parts = Vec::with_capacity(bins.len());
+            for (bin, len) in bins {
+                let (keys, more_keys) = keys_left.split_at_mut(len);
+                let (counts, more_counts) = counts_left.split_at_mut(len);
+                parts.push((bin, keys, counts));
+                (keys_left, counts_left) = (more_keys, more_counts);
+            }
+            parts
+                .into_par_iter()
+                .try_for_each(|(bin, keys, counts)| self.write_to(bin, keys, counts))?;
+            take(&keys, &counts)?;
+        }
+        Ok(())
+    }
+}
+
+/// The lines of a thread.
+struct Lines<R> {
+    bins: Arc<OfRest<R>>,
+    /// A line for each bin.
+    lines: Vec<R>,
+    /// How many rests each has.
+    filled: Vec<u8>,
+    kmers: u64,
+    memory: Memory<R>,
+}
+
+impl<R: Rest> Lines<R> {
+    #[inline(always)]
+    fn push<C: Code>(&mut self, kmer: C) -> Result<()> {
+        let bits = self.bins.bits;
+        let bin = (kmer >> bits).number() as usize;
+        let rest = kmer & !(!C::zeroed() << bits);
+        let line = OfRest::<R>::LINE;
+        let filled = usize::from(self.filled[bin]);
+        self.lines[bin * line + filled] = R::of_number(rest.number());
+        self.filled[bin] = filled as u8 + 1;
+        self.kmers += 1;
+        match filled + 1 == line {
+            true => self.empty(bin),
+            false => Ok(()),
+        }
+    }
+
+    fn empty(&mut self, bin: usize) -> Result<()> {
+        let first = bin * OfRest::<R>::LINE;
+        let filled = usize::from(take(&mut self.filled[bin]));
+        let line = &self.lines[first..first + filled];
+        self.bins.put(bin, line, &mut self.memory)
+    }
+}
+
+impl<C: Code, R: Rest> Scatter<C> for Lines<R> {
+    fn add(&mut self, block: &Block, length: KmerLength, strand: Strand) -> Result<()> {
+        block.try_for_each_kmer(length, strand, |kmer: C| self.push(kmer))
+    }
+
+    fn close(&mut self) -> Result<()> {
+        for bin in 0..self.filled.len() {
+            if self.filled[bin] > 0 {
+                self.empty(bin)?;
+            }
+        }
+        let kmers = take(&mut self.kmers);
+        self.bins.kmers.fetch_add(kmers, Ordering::Relaxed);
+        Ok(())
+    }
+}
