@@ -18,7 +18,7 @@ use crate::pipeline::{Make, Packed, Pipeline, Settings};
 use crate::progress::Progress;
 use crate::source::Source;
 use crate::summary::Summary;
-use crate::table::{Room, Table};
+use crate::table::Table;
 use crate::threads;
 
 /// What is to be counted.
@@ -51,13 +51,17 @@ pub struct Counted {
 
 impl Wanted {
     fn settings<C>(&self, engine: &Engine, make: Make<C>) -> Settings<C> {
+        let parsers = match make {
+            Make::Bins(..) => usize::MAX,
+            Make::Blocks | Make::Kmers(_) => engine.parsers(),
+        };
         Settings {
             device: engine.device().clone(),
             length: self.length,
             most: self.most,
             piece: engine.piece(),
             make,
-            workers: threads::of_parsing(engine.parsers()),
+            workers: threads::of_parsing(parsers),
         }
     }
 }
@@ -191,15 +195,11 @@ fn run_with<C: Code>(args: &CountArgs, session: &Session) -> Result<()> {
         strand: wanted.strand,
     };
     let (counted, counting, distinct, writing, written);
-    if engine.sorts_kmers() {
+    let is_sorting = engine.sorts_kmers() && args.capacity.is_none();
+    if is_sorting {
         let bins: Bins<C> = Bins::new(args.k, Limits::of(args.memory));
         (counted, counting) = count_in_bins(&wanted, &engine, &bins, &progress)?;
         distinct = bins.len();
-        if let Room::Fixed(capacity) = args.room()
-            && distinct > capacity
-        {
-            return Err(Error::CapacityTooSmall { capacity });
-        }
         writing = Instant::now();
         progress.start_pairs("writing", distinct);
         let order = (distinct, Order::ByKey);
@@ -245,7 +245,7 @@ fn run_with<C: Code>(args: &CountArgs, session: &Session) -> Result<()> {
         pairs: counted.kmers,
         distinct: distinct as u64,
         seconds: start.elapsed().as_secs_f64(),
-        map_seconds: (!engine.sorts_kmers()).then_some(counting.as_secs_f64()),
+        map_seconds: (!is_sorting).then_some(counting.as_secs_f64()),
         steps: steps.map(|(step, time)| (step, time.as_secs_f64())).into(),
         warnings,
     });

@@ -106,7 +106,7 @@ impl Engine {
         self.device.is_cuda() && self.group.is_none()
     }
 
-    /// Whether k-mers are counted by sorting them in bins, without a map: on the CPU, which has caches for that.
+    /// Whether k-mers are counted by sorting them in bins, without a map, if there is no capacity that they may exceed: on the CPU, which has caches for that.
     pub fn sorts_kmers(&self) -> bool {
         !self.device.is_cuda() && !self.is_checked && self.group.is_none()
     }
@@ -120,14 +120,10 @@ impl Engine {
         }
     }
 
-    /// Threads that parse at most: those that sort what they have parsed are all there are, and beside a map on the CPU,
-    /// which needs the cores itself, two parse several times what it counts.
+    /// Threads that parse for a map at most: the CPU as a device needs the cores itself, and a thread parses several times
+    /// what one counts.
     pub fn parsers(&self) -> usize {
-        match (self.sorts_kmers(), self.device.is_cuda()) {
-            (true, _) => usize::MAX,
-            (_, true) => 32,
-            (_, false) => 2,
-        }
+        if self.device.is_cuda() { 32 } else { 2 }
     }
 
     /// Measures the ladders; `on_row` sees each row as it comes.
