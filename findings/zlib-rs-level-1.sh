@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # zlib-rs 0.6.8 (through flate2 1.1.10): level 1 does not only look for fewer repetitions than level 2, it packs with the
 # codes that Deflate has fixed, 8 bits for a letter, where zlib at its level 1 makes codes from the data. Text of few
-# letters, as sequences, qualities and digits are, becomes half as large again as at level 2; zlib's two levels differ by some percent. All of
-# it may be one block, so a program that inflates blocks in parallel finds none to begin at.
+# letters, as sequences, qualities and digits are, becomes half as large again as at level 2; zlib's two levels
+# differ by some percent. So the level that is meant to be the fastest way to write FASTQ writes, and has read, half as much again.
 #
 # Prints what it saw; fails if these versions behave in another way.
 set -euo pipefail

@@ -122,7 +122,7 @@ fn install(workspace: &Workspace, profile: &str) -> Result<()> {
     )
 }
 
-/// The tests of the wheel that is installed, but for hostile company.
+/// The tests of the wheel that is installed, except those in hostile company.
 fn test(workspace: &Workspace) -> Result<()> {
     let cache = workspace.target.join("mypy-cache");
     let cache = cache.to_str().context("the build folder is not UTF-8")?;

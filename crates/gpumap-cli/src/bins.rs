@@ -17,17 +17,14 @@ use std::mem::{replace, take};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytemuck::Pod;
 use rayon::prelude::*;
 
 use self::spill::{Segment, Spill};
+use crate::buckets::{self, Digits};
 use crate::emit::Take;
 use crate::error::Result;
 use crate::kmer::{Code, KmerLength, Strand};
 use crate::packed::Block;
-
-/// Bits of a k-mer that say its bin, where it has as many: bins of a billion k-mers fit the second cache of a core.
-const BIN_BITS: u32 = 12;
 
 /// Bytes of a line.
 const LINE: usize = 256;
@@ -54,9 +51,6 @@ impl Limits {
     }
 }
 
-/// Pairs that are handed over at a time.
-const CHUNK: usize = 1 << 21;
-
 /// K-mers in bins.
 pub struct Bins<C>(Arc<dyn Binned<C>>);
 
@@ -69,7 +63,7 @@ impl<C> Clone for Bins<C> {
 impl<C: Code> Bins<C> {
     /// Empty bins for k-mers of a length.
     pub fn new(length: KmerLength, limits: Limits) -> Self {
-        Self::with(length, BIN_BITS, limits)
+        Self::with(length, buckets::BITS, limits)
     }
 
     fn with(length: KmerLength, bin_bits: u32, limits: Limits) -> Self {
@@ -143,11 +137,9 @@ trait Scatter<C>: Send {
 }
 
 /// What follows the bits of a k-mer that say its bin.
-trait Rest: Pod + Ord + Send + Sync {
+trait Rest: Digits {
     fn of_number(number: u128) -> Self;
     fn number(self) -> u128;
-    /// Bits from `shift` on, as many as `mask` has.
-    fn digit(self, shift: u32, mask: usize) -> usize;
 }
 
 macro_rules! rests {
@@ -161,11 +153,6 @@ macro_rules! rests {
             #[inline(always)]
             fn number(self) -> u128 {
                 self.into()
-            }
-
-            #[inline(always)]
-            fn digit(self, shift: u32, mask: usize) -> usize {
-                (self >> shift) as usize & mask
             }
         }
     )*};
@@ -250,45 +237,6 @@ impl<R: Rest> Run<R> {
         both.counts.shrink_to_fit();
         both
     }
-}
-
-/// Sorts numbers of `bits` bits: into parts by their first bits, which have few numbers each, and then each part.
-/// `other` is memory to work in.
-fn sort<R: Rest>(numbers: &mut Vec<R>, other: &mut Vec<R>, bits: u32) {
-    /// Bits that tell the parts: the counters fit the first cache.
-    const MOST: u32 = 11;
-    /// Bits of the length of a part.
-    const PART: u32 = 3;
-    let digit = numbers.len().checked_ilog2().unwrap_or(0);
-    let digit = digit.saturating_sub(PART).min(MOST).min(bits);
-    if digit < PART {
-        numbers.sort_unstable();
-        return;
-    }
-    let (shift, mask) = (bits - digit, (1 << digit) - 1);
-    let mut ends = [0_u32; 1 << MOST];
-    for number in numbers.iter() {
-        ends[number.digit(shift, mask)] += 1;
-    }
-    let mut sum = 0;
-    for end in &mut ends {
-        sum += replace(end, sum);
-    }
-    other.clear();
-    other.resize(numbers.len(), R::zeroed());
-    for &number in numbers.iter() {
-        let place = &mut ends[number.digit(shift, mask)];
-        other[*place as usize] = number;
-        *place += 1;
-    }
-    let mut rest = &mut other[..];
-    let mut begin = 0;
-    for end in &ends[..1 << digit] {
-        let (part, behind) = rest.split_at_mut((end - begin) as usize);
-        part.sort_unstable();
-        (rest, begin) = (behind, *end);
-    }
-    std::mem::swap(numbers, other);
 }
 
 struct Bin<R> {
@@ -465,7 +413,7 @@ impl<R: Rest> OfRest<R> {
 struct Memory<R> {
     /// For what is to wait.
     spare: Vec<R>,
-    /// For [`sort`].
+    /// For [`buckets::sort`].
     other: Vec<R>,
     /// For [`Run::of_sorted`].
     ends: Vec<u32>,
@@ -480,7 +428,7 @@ impl<R: Rest> Memory<R> {
 
     /// Counts rests, which are taken out.
     fn count(&mut self, rests: &mut Vec<R>, bits: u32) -> Run<R> {
-        sort(rests, &mut self.other, bits);
+        buckets::sort(rests, &mut self.other, bits);
         let run = Run::of_sorted(rests, &mut self.ends);
         rests.clear();
         run
@@ -515,27 +463,21 @@ impl<C: Code, R: Rest> Binned<C> for OfRest<R> {
         let (mut keys, mut counts) = (Vec::<C>::new(), Vec::<u64>::new());
         let mut next = 0;
         while next < self.bins.len() {
-            let mut pairs = 0;
-            let mut bins = Vec::new();
-            while next < self.bins.len() && (pairs == 0 || pairs < CHUNK) {
-                let len = self.len_of(next);
-                bins.push((next, len));
-                pairs += len;
-                next += 1;
+            let (mut pairs, mut sizes) = (0, Vec::new());
+            for bin in next..self.bins.len() {
+                let size = self.len_of(bin);
+                if pairs > 0 && pairs + size > buckets::SPAN {
+                    break;
+                }
+                pairs += size;
+                sizes.push(size);
             }
             keys.resize(pairs, C::zeroed());
             counts.resize(pairs, 0);
-            let (mut keys_left, mut counts_left) = (&mut keys[..], &mut counts[..]);
-            let mut parts = Vec::with_capacity(bins.len());
-            for (bin, len) in bins {
-                let (keys, more_keys) = keys_left.split_at_mut(len);
-                let (counts, more_counts) = counts_left.split_at_mut(len);
-                parts.push((bin, keys, counts));
-                (keys_left, counts_left) = (more_keys, more_counts);
-            }
-            parts
-                .into_par_iter()
-                .try_for_each(|(bin, keys, counts)| self.write_to(bin, keys, counts))?;
+            let columns = buckets::columns(&sizes, &mut keys, &mut counts);
+            let columns = columns.into_par_iter().zip(next..next + sizes.len());
+            columns.try_for_each(|((keys, counts), bin)| self.write_to(bin, keys, counts))?;
+            next += sizes.len();
             take(&keys, &counts)?;
         }
         Ok(())

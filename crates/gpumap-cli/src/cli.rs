@@ -231,9 +231,9 @@ pub struct CountArgs {
     #[arg(long, value_name = "N")]
     pub capacity: Option<usize>,
 
-    /// Memory for counting on the CPU, about: what does not fit goes to a file in the folder for temporary files (TMPDIR).
+    /// Memory for what is counted on the CPU: the rest goes to a file in the folder for temporary files (TMPDIR).
     /// K, M, G and T are powers of 1024 [default: as much as it takes].
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, conflicts_with_all = ["capacity", "devices"])]
     pub memory: Option<u64>,
 
     /// Refuse a record that is longer, with 8 bytes for each line end [default: 1G]; K, M, G and T are

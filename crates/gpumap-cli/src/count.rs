@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use crate::bins::{Bins, Limits};
 use crate::cli::{CountArgs, Session};
 use crate::counts::{CountsOutput, Order};
+use crate::emit::Take;
 use crate::engine::Engine;
 use crate::error::{Error, Result, printable};
 use crate::feed::{self, Feed};
@@ -164,6 +165,9 @@ fn count_on_host<C: Code>(
     Ok(kmers)
 }
 
+/// What hands all counts over.
+type Feeding<'a, C> = dyn FnMut(&mut Take<'_, C>) -> Result<()> + 'a;
+
 /// Runs the command.
 pub fn run(args: &CountArgs, session: &Session) -> Result<()> {
     match args.k.is_wide() {
@@ -194,29 +198,27 @@ fn run_with<C: Code>(args: &CountArgs, session: &Session) -> Result<()> {
         length: args.k,
         strand: wanted.strand,
     };
-    let (counted, counting, distinct, writing, written);
-    let is_sorting = engine.sorts_kmers() && args.capacity.is_none();
-    if is_sorting {
-        let bins: Bins<C> = Bins::new(args.k, Limits::of(args.memory));
-        (counted, counting) = count_in_bins(&wanted, &engine, &bins, &progress)?;
-        distinct = bins.len();
-        writing = Instant::now();
+    let write = |kmers, (distinct, order), feed: &mut Feeding<'_, C>| {
         progress.start_pairs("writing", distinct);
-        let order = (distinct, Order::ByKey);
-        written = counts.write(Some(kind), order, counted.kmers, &progress, |take| {
-            bins.stream(take)
-        })?;
+        let start = Instant::now();
+        let written = counts.write(Some(kind), (distinct, order), kmers, &progress, feed)?;
+        Ok::<_, Error>((written, start))
+    };
+    // Bins know only at the end how many there are.
+    let is_sorting = engine.sorts_kmers() && args.capacity.is_none();
+    let (counted, counting, distinct, (written, writing)) = if is_sorting {
+        let bins: Bins<C> = Bins::new(args.k, Limits::of(args.memory));
+        let (counted, counting) = count_in_bins(&wanted, &engine, &bins, &progress)?;
+        let pairs = (bins.len(), Order::ByKey);
+        let written = write(counted.kmers, pairs, &mut |take| bins.stream(take))?;
+        (counted, counting, pairs.0, written)
     } else {
         let mut table: Table<C> = engine.table(args.room());
-        counted = count(&wanted, &engine, &mut table, &progress)?;
-        (counting, distinct) = (table.busy(), table.len());
-        writing = Instant::now();
-        progress.start_pairs("writing", distinct);
-        let order = (distinct, Order::Any);
-        written = counts.write(Some(kind), order, counted.kmers, &progress, |take| {
-            table.stream(take)?
-        })?;
-    }
+        let counted = count(&wanted, &engine, &mut table, &progress)?;
+        let (counting, pairs) = (table.busy(), (table.len(), Order::Any));
+        let written = write(counted.kmers, pairs, &mut |take| table.stream(take)?)?;
+        (counted, counting, pairs.0, written)
+    };
     commit_all(written.staged)?;
     progress.finish();
 
@@ -244,6 +246,7 @@ fn run_with<C: Code>(args: &CountArgs, session: &Session) -> Result<()> {
         facts,
         pairs: counted.kmers,
         distinct: distinct as u64,
+        has_rate: true,
         seconds: start.elapsed().as_secs_f64(),
         map_seconds: (!is_sorting).then_some(counting.as_secs_f64()),
         steps: steps.map(|(step, time)| (step, time.as_secs_f64())).into(),

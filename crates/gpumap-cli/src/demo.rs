@@ -62,6 +62,7 @@ pub fn run(session: &Session) -> Result<()> {
         facts: vec![("bases", counted.input.bases)],
         pairs: counted.kmers,
         distinct: pairs.as_slice().len() as u64,
+        has_rate: true,
         seconds: seconds.as_secs_f64(),
         map_seconds: Some(map_seconds.as_secs_f64()),
         steps: Vec::new(),

@@ -292,10 +292,8 @@ impl<R: Read> Read for GzipReader<R> {
                     self.end_chunks()?;
                 }
                 Current::Block { block, at } => {
-                    let rest = &block.bytes[*at..];
-                    if !rest.is_empty() {
-                        let read = rest.len().min(bytes.len());
-                        bytes[..read].copy_from_slice(&rest[..read]);
+                    let read = (&block.bytes[*at..]).read(bytes)?;
+                    if read > 0 {
                         *at += read;
                         return Ok(read);
                     }

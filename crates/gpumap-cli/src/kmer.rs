@@ -12,10 +12,10 @@ use std::hash::Hash;
 use std::ops::{BitAnd, BitOr, Not, Shl, Shr};
 use std::str::FromStr;
 
-use bytemuck::Pod;
 use gpumap::simt::kernel::Kernel;
 use gpumap_kmer_kernels::{KmersArgs, MAKE_KMERS, MAKE_WIDE_KMERS};
 
+use crate::buckets::Digits;
 use crate::table::{PairMap, Pairing, WidePairs};
 
 /// The most bases of a k-mer.
@@ -23,12 +23,9 @@ pub const MAX_LENGTH: u8 = u128::BASES;
 
 /// The bits of a packed k-mer: the key under which a table keeps it.
 pub trait Code:
-    Pod
+    Digits
     + fmt::Debug
     + Hash
-    + Ord
-    + Send
-    + Sync
     + From<u8>
     + itoa::Integer
     + BitAnd<Output = Self>

@@ -125,6 +125,7 @@ pub fn run(args: &LoadArgs, session: &Session) -> Result<()> {
         facts,
         pairs,
         distinct: table.len() as u64,
+        has_rate: true,
         seconds: start.elapsed().as_secs_f64(),
         map_seconds: Some(table.busy().as_secs_f64()),
         steps: Vec::new(),

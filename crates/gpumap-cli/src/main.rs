@@ -15,6 +15,7 @@
 mod allocator;
 mod bench;
 mod bins;
+mod buckets;
 mod cli;
 mod columns;
 mod console;

@@ -8,16 +8,11 @@ use std::ops::RangeInclusive;
 
 use rayon::prelude::*;
 
+use crate::buckets;
 use crate::kmer::Code;
-
-/// Bits of a key that say which bucket it is in.
-const BUCKET_BITS: u32 = 12;
 
 /// Pairs that a thread puts into buckets at once.
 const RUN: usize = 1 << 17;
-
-/// Pairs that are sorted at once, if no bucket has more: enough for all cores.
-const SPAN: usize = 1 << 21;
 
 /// A bucket of more pairs is sorted by several threads.
 const LARGE: usize = 1 << 19;
@@ -36,7 +31,7 @@ struct Layout {
 
 impl Layout {
     fn of<C: Code>(key_bits: u32) -> Self {
-        let rest = key_bits - BUCKET_BITS.min(key_bits);
+        let rest = key_bits - buckets::BITS.min(key_bits);
         let code_bits = 8 * size_of::<C>() as u32;
         Self {
             rest,
@@ -94,7 +89,7 @@ impl<C: Code> Sorter<C> {
     pub fn new(key_bits: u32, bounds: RangeInclusive<u64>) -> Self {
         Self {
             layout: Layout::of::<C>(key_bits),
-            buckets: 1 << BUCKET_BITS.min(key_bits),
+            buckets: 1 << buckets::BITS.min(key_bits),
             bounds,
             runs: Vec::new(),
         }
@@ -189,21 +184,11 @@ impl<C: Code> Sorted<C> {
             self.keys.resize(pairs, C::zeroed());
             self.values.resize(pairs, 0);
         }
-        let (mut keys, mut values) = (&mut self.keys[..], &mut self.values[..]);
-        let mut buckets = Vec::with_capacity(sizes.len());
-        for &size in &sizes {
-            let columns;
-            (columns, (keys, values)) = {
-                let (first, keys) = keys.split_at_mut(size);
-                let (second, values) = values.split_at_mut(size);
-                ((first, second), (keys, values))
-            };
-            buckets.push(columns);
-        }
+        let columns = buckets::columns(&sizes, &mut self.keys, &mut self.values);
         let (sorter, large, first) = (&self.sorter, &self.large, self.bucket);
-        let buckets = buckets.into_par_iter().enumerate();
-        let sorted = buckets.map_init(Vec::new, |pairs, (i, (keys, values))| {
-            sorter.sort(first + i, large, pairs, keys, values)
+        let columns = columns.into_par_iter().enumerate();
+        let sorted = columns.map_init(Default::default, |memory, (i, (keys, values))| {
+            sorter.sort(first + i, large, memory, keys, values)
         });
         let sorted: Vec<(usize, u64)> = sorted.collect();
         self.bucket += sizes.len();
@@ -239,7 +224,7 @@ impl<C: Code> Sorted<C> {
         let mut pairs = 0;
         for bucket in self.bucket..self.sorter.buckets {
             let size = self.sorter.parts(bucket).map(<[C]>::len).sum::<usize>();
-            if pairs > 0 && pairs + size > SPAN {
+            if pairs > 0 && pairs + size > buckets::SPAN {
                 break;
             }
             pairs += size;
@@ -259,12 +244,12 @@ impl<C: Code> Sorter<C> {
     }
 
     /// Puts a bucket into columns that are as long as it is. Returns how many keys there are, and how many sums were too large. What is in
-    /// `pairs` is of no use.
+    /// `memory` is of no use.
     fn sort(
         &self,
         bucket: usize,
         large: &[(C, u64)],
-        pairs: &mut Vec<C>,
+        (pairs, other): &mut (Vec<C>, Vec<C>),
         keys: &mut [C],
         values: &mut [u64],
     ) -> (usize, u64) {
@@ -274,7 +259,7 @@ impl<C: Code> Sorter<C> {
             .for_each(|part| pairs.extend_from_slice(part));
         match pairs.len() > LARGE {
             true => pairs.par_sort_unstable(),
-            false => pairs.sort_unstable(),
+            false => buckets::sort(pairs, other, layout.rest + layout.count),
         }
         let (mut kept, mut saturated) = (0, 0);
         let mut left = pairs.iter().copied().peekable();
@@ -380,7 +365,7 @@ mod tests {
 
     #[test]
     fn a_bucket_may_be_larger_than_a_span() {
-        let keys: Vec<u64> = (0..SPAN as u64 + 5).rev().collect();
+        let keys: Vec<u64> = (0..buckets::SPAN as u64 + 5).rev().collect();
         let mut sorter = Sorter::new(64, 2..=3);
         sorter.extend(&keys, &vec![2; keys.len()]);
         sorter.extend(&[7, u64::MAX, 9], &[3, 3, 1]);

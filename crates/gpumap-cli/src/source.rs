@@ -199,6 +199,22 @@ pub fn read_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<()> {
     }
 }
 
+/// Writes `bytes` from byte `at` of a file on.
+///
+/// # Errors
+/// As those of [`read_at`].
+pub fn write_at(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::FileExt::write_all_at(file, bytes, at)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = (file, bytes, at);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
 /// What an input is compressed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Packing {

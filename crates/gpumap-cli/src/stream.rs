@@ -94,9 +94,7 @@ impl<R: Read> Packed<R> {
 
 impl<R: Read> Read for Packed<R> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let rest = self.fill(1)?;
-        let read = rest.len().min(bytes.len());
-        bytes[..read].copy_from_slice(&rest[..read]);
+        let read = self.fill(1)?.read(bytes)?;
         self.skip(read);
         Ok(read)
     }

@@ -17,6 +17,8 @@ pub struct Summary {
     pub pairs: u64,
     /// Keys in the map at the end.
     pub distinct: u64,
+    /// Whether all these pairs were read in the time below: without that they have no rate.
+    pub has_rate: bool,
     /// From opening the input to closing the output.
     pub seconds: f64,
     /// The part of it that was spent in calls to the map, copies included, where there is one.
@@ -42,8 +44,10 @@ impl Summary {
             "pairs": self.pairs,
             "distinct": self.distinct,
             "seconds": self.seconds,
-            "pairs_per_second": self.pairs_per_second(),
         });
+        if self.has_rate {
+            object["pairs_per_second"] = self.pairs_per_second().into();
+        }
         if let Some(seconds) = self.map_seconds {
             object["map_seconds"] = seconds.into();
         }
@@ -77,19 +81,17 @@ impl fmt::Display for Summary {
         if let Some(seconds) = self.map_seconds {
             write!(f, ", of them {seconds:.3} in the map")?;
         }
-        writeln!(f)?;
         if !self.steps.is_empty() {
             let steps = self.steps.iter();
             let steps = steps.map(|(step, seconds)| format!("{step} {seconds:.3}"));
             let steps: Vec<String> = steps.collect();
-            writeln!(f, "{:<11} {}", "steps", steps.join(", "))?;
+            write!(f, "\n{:<11} {}", "steps", steps.join(", "))?;
         }
-        write!(
-            f,
-            "{:<11} {}",
-            "pairs/s",
-            grouped(self.pairs_per_second() as u64)
-        )
+        if self.has_rate {
+            let rate = grouped(self.pairs_per_second() as u64);
+            write!(f, "\n{:<11} {rate}", "pairs/s")?;
+        }
+        Ok(())
     }
 }
 
@@ -130,6 +132,7 @@ mod tests {
             facts: vec![("looked up", 3)],
             pairs: 10,
             distinct: 9,
+            has_rate: true,
             seconds: 0.0,
             map_seconds: None,
             steps: vec![("read", 0.5), ("write", 1.5)],
@@ -144,5 +147,11 @@ mod tests {
         assert_eq!(back["warning"], "odd; even");
         assert!(back["pairs_per_second"].is_number());
         assert!(back["map_seconds"].is_null());
+        let without = Summary {
+            has_rate: false,
+            ..summary
+        };
+        assert!(!without.to_json().contains("pairs_per_second"));
+        assert!(!without.to_string().contains("pairs/s"));
     }
 }

@@ -52,10 +52,6 @@ pub trait PairMap<C>: Execute<C, u64> + Sized + Send {
     /// How many keys there are.
     fn len(&self) -> usize;
 
-    /// Adds 1 to what is kept under each key, with keys on the device; an absent key is inserted with it. Returns how many
-    /// were absent.
-    fn count_on_device(&self, keys: &BufferView<'_, C>) -> gpumap::Result<usize>;
-
     /// How many pairs there is room for, where room can be made.
     fn capacity(&self) -> Option<usize>;
 
@@ -116,14 +112,6 @@ impl PairMap<u64> for Pairing {
         }
     }
 
-    fn count_on_device(&self, keys: &BufferView<'_, u64>) -> gpumap::Result<usize> {
-        match self {
-            Self::One(map) => map.merge(keys, 1, Merge::Add),
-            // A group takes batches of the host.
-            Self::Many(map) => map.merge(&keys.to_vec()?, 1, Merge::Add),
-        }
-    }
-
     fn capacity(&self) -> Option<usize> {
         match self {
             Self::One(map) => Some(map.capacity()),
@@ -179,14 +167,6 @@ impl PairMap<u128> for WidePairs {
         match self {
             Self::One(map) => map.len(),
             Self::Many(map) => map.len(),
-        }
-    }
-
-    fn count_on_device(&self, keys: &BufferView<'_, u128>) -> gpumap::Result<usize> {
-        match self {
-            Self::One(map) => map.merge(keys, 1, Merge::Add),
-            // A group takes batches of the host.
-            Self::Many(map) => map.merge(&keys.to_vec()?, 1, Merge::Add),
         }
     }
 
@@ -340,7 +320,7 @@ impl<C: Code> Table<C> {
         self.timed(|table| {
             table.make_room(keys.len(), read)?;
             let map = table.map_for(keys.len())?;
-            let outcome = map.count_on_device(keys);
+            let outcome = map.execute(op::merge(keys, 1, Merge::Add));
             let new = outcome.map_err(|error| table.explain(error))?;
             table.counted += keys.len();
             table.share_of_new = new as f64 / keys.len() as f64;

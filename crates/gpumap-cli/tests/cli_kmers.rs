@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{LAMBDA, READS, Scene, fails, sorted};
+use common::{LAMBDA, READS, Scene, expect_failure, fails, sorted};
 use sha2::{Digest, Sha256};
 
 const DIGESTS: &str = include_str!("golden/digests.txt");
@@ -79,6 +79,26 @@ fn the_cpu_counts_like_the_best_device() {
         assert_eq!(sorted(&best), sorted(&cpu));
         let arguments = ["count-kmers", input, "--sorted", "--device", "cpu"];
         assert_eq!(scene.succeed(&arguments), sorted(&best));
+    }
+}
+
+/// Whether or not what has been counted goes to a file, and with an error where that cannot be.
+#[test]
+fn a_bound_of_memory_changes_no_count() {
+    let scene = inputs();
+    let name = scene.files().remove(0);
+    for k in ["21", "40"] {
+        let count = ["count-kmers", &name, "-k", k, "--device", "cpu", "-q"];
+        let right = scene.succeed(&count);
+        for bytes in ["1", "300K", "8G"] {
+            let bounded = [&count[..], &["--memory", bytes]].concat();
+            assert!(scene.succeed(&bounded) == right, "{k}, {bytes}");
+        }
+        let bounded = [&count[..], &["--memory", "1", "-o", "out.tsv"]].concat();
+        let nowhere = scene.path("no-folder");
+        let variables = [("TMPDIR", nowhere.to_str().unwrap())];
+        expect_failure(&scene, &bounded, &variables, &["cannot write", "no-folder"]);
+        assert!(!scene.files().contains(&"out.tsv".to_owned()));
     }
 }
 

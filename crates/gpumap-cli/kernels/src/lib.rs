@@ -7,6 +7,8 @@
 //! than 32 bases, whose keys have two words.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 
+use core::ops::{BitOr, Shl};
+
 use gpumap_simt::atomic::{Relaxed, fetch_add};
 use gpumap_simt::mask::LaneMask;
 use gpumap_simt::mem::Vector;
@@ -74,19 +76,8 @@ impl Key for u64 {
     unsafe fn begins(args: &KmersArgs, half: u64) -> u32 {
         // SAFETY: passed on.
         let marks = unsafe { (args.marks(half), args.marks(half + 1)) };
-        // A break spoils the k-mers that begin at it and at the `k - 1` elements before it.
-        let mut spoiled = u64::from(marks.0) << 32 | u64::from(marks.1);
-        let mut before = 1;
-        while before < args.k {
-            let more = if before < args.k - before {
-                before
-            } else {
-                args.k - before
-            };
-            spoiled |= spoiled << more;
-            before += more;
-        }
-        (!spoiled >> 32) as u32
+        let marks = u64::from(marks.0) << 32 | u64::from(marks.1);
+        (!spoiled(marks, args.k) >> 32) as u32
     }
 }
 
@@ -112,18 +103,8 @@ impl Key for U64x2 {
     unsafe fn begins(args: &KmersArgs, half: u64) -> u32 {
         // SAFETY: passed on.
         let marks = unsafe { [0, 1, 2].map(|behind| u128::from(args.marks(half + behind))) };
-        let mut spoiled = marks[0] << 96 | marks[1] << 64 | marks[2] << 32;
-        let mut before = 1;
-        while before < args.k {
-            let more = if before < args.k - before {
-                before
-            } else {
-                args.k - before
-            };
-            spoiled |= spoiled << more;
-            before += more;
-        }
-        (!spoiled >> 96) as u32
+        let marks = marks[0] << 96 | marks[1] << 64 | marks[2] << 32;
+        (!spoiled(marks, args.k) >> 96) as u32
     }
 }
 
@@ -220,6 +201,24 @@ impl KmersArgs {
             }
         }
     }
+}
+
+/// The elements that begin no k-mer of `k` elements, as one of these has a mark.
+#[inline(always)]
+fn spoiled<W: Copy + BitOr<Output = W> + Shl<u32, Output = W>>(marks: W, k: u32) -> W {
+    // A break spoils the k-mers that begin at it and at the `k - 1` elements before it.
+    let mut spoiled = marks;
+    let mut before = 1;
+    while before < k {
+        let more = if before < k - before {
+            before
+        } else {
+            k - before
+        };
+        spoiled = spoiled | spoiled << more;
+        before += more;
+    }
+    spoiled
 }
 
 /// The bases from an element of `bases` on, 32 of them, the last from `next`.

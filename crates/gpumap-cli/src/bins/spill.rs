@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytemuck::Pod;
 
 use crate::error::{Error, Result};
-use crate::source::read_at;
+use crate::source::{read_at, write_at};
 
 /// The file, which is made when the first run comes, in the folder for temporary files.
 #[derive(Debug, Default)]
@@ -37,7 +37,10 @@ impl Spill {
             write_at(file, rests, at)?;
             write_at(file, counts, at + rests.len() as u64)
         });
-        written.map_err(failed)?;
+        written.map_err(|source| Error::Write {
+            path: env::temp_dir(),
+            source,
+        })?;
         Ok(Segment {
             at,
             len: counts.len() / size_of::<u64>(),
@@ -59,7 +62,10 @@ impl Spill {
             read_at(file, rests, segment.at)?;
             read_at(file, counts, segment.at + rests.len() as u64)
         });
-        read.map_err(failed)
+        read.map_err(|source| Error::Read {
+            name: "the file of what has been counted".to_owned(),
+            source,
+        })
     }
 
     fn file(&self) -> io::Result<&File> {
@@ -68,24 +74,5 @@ impl Spill {
             let _ = self.file.set(tempfile::tempfile()?);
         }
         Ok(self.file.get().expect("a file was made or was there"))
-    }
-}
-
-fn failed(source: io::Error) -> Error {
-    Error::Write {
-        path: env::temp_dir(),
-        source,
-    }
-}
-
-fn write_at(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
-    #[cfg(unix)]
-    {
-        std::os::unix::fs::FileExt::write_all_at(file, bytes, at)
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = (file, bytes, at);
-        Err(io::ErrorKind::Unsupported.into())
     }
 }

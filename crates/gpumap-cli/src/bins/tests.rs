@@ -2,7 +2,6 @@ use std::collections::BTreeMap;
 use std::thread;
 
 use gpumap::Device;
-use proptest::prelude::*;
 
 use super::*;
 use crate::kmer::kmers_of;
@@ -83,7 +82,7 @@ fn counts_as_a_map_does<C: Code>(k: u8) {
         let right = expected::<C>(&texts, length, strand);
         // Nothing is counted before the end; often; each line by itself; and with runs in a file, some of them or all.
         for (bin_bits, waiting, runs) in [
-            (BIN_BITS, 1 << 30, usize::MAX),
+            (buckets::BITS, 1 << 30, usize::MAX),
             (4, 1 << 15, usize::MAX),
             (1, 1 << 12, usize::MAX),
             (2, 0, usize::MAX),
@@ -123,24 +122,4 @@ fn bins_without_a_kmer_are_empty() {
     let short = [b"ACGTACGTACGTACGTACGT".to_vec(), b"N".repeat(100)];
     let bins = Bins::new(length, Limits::of(Some(1 << 20)));
     assert_eq!(counted::<u64>(&short, length, Strand::AsRead, &bins), []);
-}
-
-proptest! {
-    #[test]
-    fn numbers_are_sorted_whatever_bits_they_have(
-        numbers in prop::collection::vec(any::<u64>(), 0..3000),
-        bits in 0u32..=64,
-    ) {
-        let mask = u64::MAX.checked_shr(64 - bits).unwrap_or(0);
-        let numbers: Vec<u64> = numbers.iter().map(|number| number & mask).collect();
-        let mut sorted = numbers.clone();
-        sort(&mut sorted, &mut Vec::new(), bits);
-        let mut right = numbers.clone();
-        right.sort_unstable();
-        prop_assert_eq!(&sorted, &right);
-        let wide = |number: &u64| u128::from(*number) << (64 - bits);
-        let mut sorted: Vec<u128> = numbers.iter().map(wide).collect();
-        sort(&mut sorted, &mut vec![7], 64);
-        prop_assert_eq!(sorted, right.iter().map(wide).collect::<Vec<_>>());
-    }
 }

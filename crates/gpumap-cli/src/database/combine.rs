@@ -158,6 +158,7 @@ impl<'a> Job<'a> {
             facts: written.fact.into_iter().collect(),
             pairs,
             distinct: combined.kmers,
+            has_rate: true,
             seconds: start.elapsed().as_secs_f64(),
             map_seconds: None,
             steps: Vec::new(),

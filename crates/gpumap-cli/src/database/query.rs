@@ -211,6 +211,7 @@ fn query_with<C: Code>(
         facts: vec![("looked up", looked_up), ("found", found)],
         pairs,
         distinct: pairs,
+        has_rate: !matches!(counts, Counts::Blocks(_)),
         seconds: start.elapsed().as_secs_f64(),
         map_seconds: None,
         steps: Vec::new(),

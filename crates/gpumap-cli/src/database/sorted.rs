@@ -310,6 +310,19 @@ mod tests {
         }
     }
 
+    /// What comes of databases, and the pairs.
+    fn combined(
+        databases: &mut [SortedPairs<u64>],
+        pick: impl Pick,
+    ) -> (Combined, Vec<(u64, u64)>) {
+        let mut found = Vec::new();
+        let outcome = combine(databases, pick, &Progress::hidden(), &mut |keys, counts| {
+            found.extend(keys.iter().copied().zip(counts.iter().copied()));
+            Ok(())
+        });
+        (outcome.unwrap(), found)
+    }
+
     #[test]
     fn any_number_of_databases_is_combined() {
         let random = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 13;
@@ -325,22 +338,13 @@ mod tests {
                 *expected.entry(key).or_default() += count;
             }
             let mut sorted: Vec<SortedPairs<u64>> = all.iter().map(|pairs| of(pairs)).collect();
-            let mut found = Vec::new();
             let sum = |equal: &[(usize, u64)]| {
                 Some(equal.iter().map(|&(_, count)| u128::from(count)).sum())
             };
-            let combined = combine(
-                &mut sorted,
-                sum,
-                &Progress::hidden(),
-                &mut |keys, counts| {
-                    found.extend(keys.iter().copied().zip(counts.iter().copied()));
-                    Ok(())
-                },
-            );
+            let (combined, found) = combined(&mut sorted, sum);
             let kmers = expected.len() as u64;
             assert_eq!(
-                combined.unwrap(),
+                combined,
                 Combined {
                     kmers,
                     saturated: 0
@@ -356,26 +360,17 @@ mod tests {
             of(&[(1, u64::MAX), (2, 3), (1, 1)]),
             of(&[(2, u64::MAX), (3, 4)]),
         ];
-        let mut found = Vec::new();
         let pick = |equal: &[(usize, u64)]| match *equal {
             [(0, left), (1, right)] => Some(u128::from(left) + u128::from(right)),
             [(1, _)] => None,
             _ => Some(equal[0].1.into()),
         };
-        let combined = combine(
-            &mut databases,
-            pick,
-            &Progress::hidden(),
-            &mut |keys, counts| {
-                found.extend(keys.iter().copied().zip(counts.iter().copied()));
-                Ok(())
-            },
-        );
+        let (combined, found) = combined(&mut databases, pick);
         assert_eq!(found, [(1, u64::MAX), (2, u64::MAX)]);
         let expected = Combined {
             kmers: 2,
             saturated: 2,
         };
-        assert_eq!(combined.unwrap(), expected);
+        assert_eq!(combined, expected);
     }
 }

@@ -145,10 +145,8 @@ impl Chunks {
         bytes: &mut [u8],
     ) -> io::Result<usize> {
         loop {
-            let rest = &self.bytes[self.read..];
-            if !rest.is_empty() {
-                let read = rest.len().min(bytes.len());
-                bytes[..read].copy_from_slice(&rest[..read]);
+            let read = (&self.bytes[self.read..]).read(bytes)?;
+            if read > 0 {
                 self.read += read;
                 return Ok(read);
             }
