@@ -15,34 +15,49 @@ kernel_args! {
         pub pairs: *mut U64x2,
         /// Out: one word per thread.
         pub old: *mut u64,
+        /// Out, of [`WORDS_32_64`]: `2 * FOUND` words per thread, what its atomics found, those of narrow words first.
+        pub found: *mut u64,
     }
 }
 
 /// Words of each width.
 pub const WORDS: usize = 9;
+/// Atomics of a thread on words of one width whose results are kept: add, min, max, and, or, xor, on the words from
+/// the first on.
+pub const FOUND: usize = 6;
 /// Pairs that all threads share.
 pub const PAIRS: usize = 3;
 
-/// Every operation on words of one width; `T::from` of the thread's index.
+/// Every operation on words of one width; `number` makes one of the thread's index. What the first six find goes to `found`: an
+/// atomic that acquires and whose result nothing reads is one that the lint refuses.
 ///
 /// # Safety
-/// There are [`WORDS`] words, accessed atomically only.
+/// There are [`WORDS`] words, accessed atomically only, and [`FOUND`] at `found`, which are this thread's.
 #[inline(always)]
 unsafe fn words<T: Arithmetic + PartialEq>(
     p: *mut T,
     number: impl Fn(u64) -> T,
     next: impl Fn(T) -> T,
+    wide: impl Fn(T) -> u64,
+    found: *mut u64,
 ) -> T {
     let i = thread::index();
     // SAFETY: in range by the caller's promise. The loop ends: each turn that fails means that
     // another thread has gone on, and there are finitely many.
     unsafe {
-        atomic::fetch_add(p, number(1), Relaxed);
-        atomic::fetch_min(p.add(1), number(i), Acquire);
-        atomic::fetch_max(p.add(2), number(i), Release);
-        atomic::fetch_and(p.add(3), number(!(1 << (i % 31))), AcqRel);
-        atomic::fetch_or(p.add(4), number(1 << (i % 31)), Relaxed);
-        atomic::fetch_xor(p.add(5), number(i), AcqRel);
+        let keep = |at, word| gpumap_simt::mem::store(found.add(at), wide(word));
+        keep(0, atomic::fetch_add(p, number(1), Relaxed));
+        keep(1, atomic::fetch_min(p.add(1), number(i), Acquire));
+        keep(2, atomic::fetch_max(p.add(2), number(i), Release));
+        keep(
+            3,
+            atomic::fetch_and(p.add(3), number(!(1 << (i % 31))), AcqRel),
+        );
+        keep(
+            4,
+            atomic::fetch_or(p.add(4), number(1 << (i % 31)), Relaxed),
+        );
+        keep(5, atomic::fetch_xor(p.add(5), number(i), AcqRel));
         let mut seen = atomic::load(p.add(6), Acquire);
         loop {
             let found = atomic::compare_exchange(p.add(6), seen, next(seen), AcqRel);
@@ -62,9 +77,13 @@ kernel! {
     pub static WORDS_32_64 = fn facade_atomic_words(args: AtomicArgs) {
         // SAFETY: passed on.
         unsafe {
-            words(args.narrow, |n| n as u32, |n| n.wrapping_add(3));
-            let old = words(args.wide, |n| n, |n| n.wrapping_add(3));
-            gpumap_simt::mem::store(args.old.add(thread::index() as usize), old);
+            let i = thread::index() as usize;
+            let found = args.found.add(i * 2 * FOUND);
+            let next = |n: u32| n.wrapping_add(3);
+            words(args.narrow, |n| n as u32, next, u64::from, found);
+            let next = |n: u64| n.wrapping_add(3);
+            let old = words(args.wide, |n| n, next, |n| n, found.add(FOUND));
+            gpumap_simt::mem::store(args.old.add(i), old);
         }
     }
     /// The halves of a pair, and whole pairs of each thread's own. `old` gets 1 in the one

@@ -238,6 +238,7 @@ struct Atomics {
     wide: Buffer<u64>,
     pairs: Buffer<[u64; 2]>,
     old: Buffer<u64>,
+    found: Buffer<u64>,
 }
 
 impl Atomics {
@@ -245,17 +246,16 @@ impl Atomics {
     const THREADS: u32 = 160;
     const N: usize = (Self::BLOCKS * Self::THREADS) as usize;
 
+    /// Minimum and bitwise and start from all ones, the rest from zero.
+    fn start(word: usize) -> u64 {
+        match word {
+            1 | 3 => u64::from(u32::MAX),
+            _ => 0,
+        }
+    }
+
     fn run(stream: &Stream, kernel: &'static Kernel<atomics::AtomicArgs>) -> Self {
-        // Minimum and bitwise and start from all ones, the rest from zero.
-        let start: Vec<u64> = (0..atomics::WORDS)
-            .map(|i| {
-                if i == 1 || i == 3 {
-                    u64::from(u32::MAX)
-                } else {
-                    0
-                }
-            })
-            .collect();
+        let start: Vec<u64> = (0..atomics::WORDS).map(Self::start).collect();
         let narrow: Vec<u32> = start.iter().map(|&word| word as u32).collect();
         let mut pairs = vec![[0; 2]; atomics::PAIRS + Self::N];
         pairs[1] = [u64::MAX, 77];
@@ -264,12 +264,14 @@ impl Atomics {
             wide: Buffer::from_slice(stream, &start).unwrap(),
             pairs: Buffer::from_slice(stream, &pairs).unwrap(),
             old: Buffer::from_slice(stream, &vec![u64::MAX; Self::N]).unwrap(),
+            found: Buffer::zeroed(stream, Self::N * 2 * atomics::FOUND).unwrap(),
         };
         let args = atomics::AtomicArgs {
             narrow: all.narrow.as_mut_ptr(),
             wide: all.wide.as_mut_ptr(),
             pairs: all.pairs.as_mut_ptr().cast(),
             old: all.old.as_mut_ptr(),
+            found: all.found.as_mut_ptr(),
         };
         // SAFETY: every buffer has what the kernel requires, and lives in `all`, which is read
         // in the order of the stream.
@@ -311,6 +313,28 @@ fn atomics_of_32_and_64_bits_lose_nothing() {
         chain.push(wide[8]);
         chain.sort_unstable();
         assert!(chain.into_iter().eq(0..=n), "an exchange was lost");
+        // So do the others: what one leaves is found by one other, or is there still.
+        let found = all.found.to_vec().unwrap();
+        let leaves: [fn(u64, u64) -> u64; atomics::FOUND] = [
+            |word, _| word + 1,
+            |word, i| word.min(i),
+            |word, i| word.max(i),
+            |word, i| word & !(1 << (i % 31)),
+            |word, i| word | 1 << (i % 31),
+            |word, i| word ^ i,
+        ];
+        for (width, end) in [narrow, wide].into_iter().enumerate() {
+            for (word, leave) in leaves.iter().enumerate() {
+                let one = found.iter().skip(width * atomics::FOUND + word);
+                let one = one.step_by(2 * atomics::FOUND).copied();
+                let left = one.clone().zip(0..).map(|(word, i)| leave(word, i));
+                let mut left: Vec<_> = left.chain([Atomics::start(word)]).collect();
+                let mut found: Vec<_> = one.chain([end[word]]).collect();
+                left.sort_unstable();
+                found.sort_unstable();
+                assert!(left == found, "atomic {word}, width {width}");
+            }
+        }
     });
 }
 
