@@ -6,6 +6,7 @@ use std::fs;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
+use super::device::is_of_device;
 use crate::workspace::Workspace;
 
 /// Around what is exchanged.
@@ -20,7 +21,8 @@ pub struct Mutant {
     /// What is wrong with it.
     pub fault: String,
     /// Where tests that should notice are: the name of a test program and a part of a test's name,
-    /// run first, in this order. All others run when none of these fails.
+    /// run first, in this order. All others run when none of these fails. What only a GPU runs is noticed by `lint`, and
+    /// behind that is the package of kernels whose PTX changes.
     #[serde(default)]
     pub tests: Vec<[String; 2]>,
     /// The changes that make it.
@@ -57,10 +59,11 @@ pub fn read(workspace: &Workspace) -> Result<Vec<Mutant>> {
 /// The changes of one file, by their numbers.
 pub type Changes<'m> = Vec<(usize, &'m Edit)>;
 
-/// What is changed in which file.
+/// What is woven into which file.
 pub fn by_file(mutants: &[Mutant]) -> BTreeMap<&str, Changes<'_>> {
     let mut files: BTreeMap<&str, Changes<'_>> = BTreeMap::new();
-    for (i, mutant) in mutants.iter().enumerate() {
+    let woven = |(_, mutant): &(usize, &Mutant)| !is_of_device(mutant);
+    for (i, mutant) in mutants.iter().enumerate().filter(woven) {
         for edit in &mutant.edits {
             files.entry(&edit.file).or_default().push((i + 1, edit));
         }
@@ -102,6 +105,12 @@ pub fn weave(text: &str, changes: &Changes<'_>) -> Result<String> {
     }
     woven += &text[at..];
     Ok(woven)
+}
+
+/// The text with one change made.
+pub fn replace(text: &str, edit: &Edit) -> Result<String> {
+    let (begin, end) = find(text, &edit.code)?;
+    Ok([&text[..begin], &edit.becomes, &text[end..]].concat())
 }
 
 /// Where the marked part of the code is in the text.
@@ -155,5 +164,7 @@ mod tests {
         assert!(weave("f(a)", &vec![(1, &edit("f(a)", "b"))]).is_err());
         let (outer, inner) = (edit("«f(a)»", "b"), edit("f(«a»)", "b"));
         assert!(weave("f(a)", &vec![(1, &outer), (2, &inner)]).is_err());
+        assert_eq!(replace("g(f(a))", &inner).unwrap(), "g(f(b))");
+        assert!(replace("f(a); f(a)", &inner).is_err());
     }
 }

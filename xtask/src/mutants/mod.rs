@@ -3,8 +3,10 @@
 //! The bugs are in `xtask/mutants.toml`, as changes of the source's text. All of them are woven into a
 //! copy of the checkout, each behind a number that the environment chooses; so the copy is built
 //! once, and the code that is shipped knows nothing of it. A bug whose place is not found any more
-//! is an error: the list cannot become stale.
+//! is an error: the list cannot become stale. Bugs in what only a GPU runs are planted by themselves, and found by what
+//! `cargo xtask lint` counts in the PTX.
 
+mod device;
 mod hunt;
 mod list;
 mod tree;
@@ -46,6 +48,9 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         .collect();
     if options.list {
         tree::weave_all(workspace, &mutants)?;
+        for mutant in mutants.iter().filter(|mutant| device::is_of_device(mutant)) {
+            device::plant(workspace, mutant)?;
+        }
         for (_, mutant) in &chosen {
             println!("{}: {}", mutant.name, mutant.fault);
         }
@@ -57,13 +62,25 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     if chosen.is_empty() {
         bail!("no bug has such a name: see `cargo xtask mutants --list`");
     }
-    let copy = tree::copy(workspace, &mutants)?;
-    let programs = Programs::build(workspace, &copy, &chosen, options.named)?;
+    let (of_device, woven): (Vec<_>, Vec<_>) = chosen
+        .iter()
+        .copied()
+        .partition(|(_, mutant)| device::is_of_device(mutant));
+    let programs = match woven.is_empty() {
+        true => None,
+        false => {
+            let copy = tree::copy(workspace, &mutants)?;
+            Some(Programs::build(workspace, &copy, &woven, options.named)?)
+        }
+    };
     let mut grid = Grid::new(["bug", "killed by", "schedule", "seconds"]);
     let mut survivors = Vec::new();
-    for (number, mutant) in &chosen {
+    for (number, mutant) in woven.iter().chain(&of_device) {
         let begin = Instant::now();
-        let outcome = programs.hunt(*number, mutant)?;
+        let outcome = match &programs {
+            Some(programs) if !device::is_of_device(mutant) => programs.hunt(*number, mutant)?,
+            _ => device::hunt(workspace, mutant)?,
+        };
         let seconds = format!("{:.1}", begin.elapsed().as_secs_f64());
         let (killer, schedule) = match outcome {
             Outcome::Killed { by, schedule } => (by, schedule),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -32,6 +32,7 @@ pub fn is(number: u32) -> bool {
 
 /// The crate that the switch is in: all others see it.
 const SWITCH_CRATE: &str = "crates/gpumap-simt/src";
+const SWITCH_LIB: &str = "crates/gpumap-simt/src/lib.rs";
 
 /// What that crate has beside its own items; the path to the switch is the same in all crates.
 const SWITCH_ITEMS: &str = "\n#[doc(hidden)]\npub mod mutant;\nextern crate self as gpumap_simt;\n";
@@ -46,6 +47,44 @@ const LINTS: [&str; 2] = [
 /// the same text are not written, so that little is built again.
 pub fn copy(workspace: &Workspace, mutants: &[Mutant]) -> Result<PathBuf> {
     let copy = workspace.target.join("mutants/checkout");
+    let mut changed = weave_all(workspace, mutants)?;
+    let read = |file: &str| fs::read_to_string(workspace.root.join(file));
+    for (file, change) in [
+        (
+            SWITCH_LIB,
+            &(|text| text + SWITCH_ITEMS) as &dyn Fn(String) -> String,
+        ),
+        ("Cargo.toml", &|text| text.replace(LINTS[0], LINTS[1])),
+    ] {
+        let text = match changed.remove(file) {
+            Some(text) => text,
+            None => read(file)?,
+        };
+        changed.insert(file, change(text));
+    }
+    let mut kept = copy_all(workspace, &copy, changed)?;
+    let switch = copy.join(SWITCH_CRATE).join("mutant.rs");
+    put(&switch, SWITCH.as_bytes())?;
+    kept.insert(switch);
+    remove_others(&copy, &kept)?;
+    Ok(copy)
+}
+
+/// Copies the same files, of which these have another text.
+pub fn copy_with(
+    workspace: &Workspace,
+    copy: &Path,
+    changed: BTreeMap<&str, String>,
+) -> Result<()> {
+    let kept = copy_all(workspace, copy, changed)?;
+    remove_others(copy, &kept)
+}
+
+fn copy_all(
+    workspace: &Workspace,
+    copy: &Path,
+    mut changed: BTreeMap<&str, String>,
+) -> Result<BTreeSet<PathBuf>> {
     let listed = capture(
         Command::new("git")
             .args([
@@ -58,34 +97,24 @@ pub fn copy(workspace: &Workspace, mutants: &[Mutant]) -> Result<PathBuf> {
             .current_dir(&workspace.root),
     )?;
     let listed = String::from_utf8(listed.stdout)?;
-    let mut woven = weave_all(workspace, mutants)?;
-    let switch = copy.join(SWITCH_CRATE).join("mutant.rs");
-    let mut kept = BTreeSet::from([switch.clone()]);
+    let mut kept = BTreeSet::new();
     for file in listed.split_terminator('\0') {
         let from = workspace.root.join(file);
         // What was removed is still listed until it is committed.
         if !from.is_file() {
             continue;
         }
-        let mut bytes = match woven.remove(file) {
+        let bytes = match changed.remove(file) {
             Some(text) => text.into_bytes(),
             None => fs::read(&from).with_context(|| file.to_owned())?,
         };
-        if file == format!("{SWITCH_CRATE}/lib.rs") {
-            bytes.extend_from_slice(SWITCH_ITEMS.as_bytes());
-        } else if file == "Cargo.toml" {
-            let [here, there] = LINTS;
-            bytes = String::from_utf8(bytes)?.replace(here, there).into_bytes();
-        }
         put(&copy.join(file), &bytes)?;
         kept.insert(copy.join(file));
     }
-    if let Some(file) = woven.keys().next() {
+    if let Some(file) = changed.keys().next() {
         bail!("{file} is not known to git");
     }
-    put(&switch, SWITCH.as_bytes())?;
-    remove_others(&copy, &kept)?;
-    Ok(copy)
+    Ok(kept)
 }
 
 /// The files that have bugs, with all of them woven in.
@@ -106,6 +135,7 @@ pub fn weave_all<'m>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::device::{is_of_device, plant};
     use super::super::list;
     use super::*;
 
@@ -115,6 +145,14 @@ mod tests {
         let mutants = list::read(&workspace).unwrap();
         let woven = weave_all(&workspace, &mutants).unwrap();
         assert!(!woven.is_empty());
+        for mutant in mutants.iter().filter(|mutant| is_of_device(mutant)) {
+            plant(&workspace, mutant).unwrap();
+            assert!(
+                mutant.tests.iter().all(|[program, _]| program == "lint"),
+                "{}",
+                mutant.name
+            );
+        }
         let mut names: Vec<_> = mutants.iter().map(|mutant| &mutant.name).collect();
         names.sort_unstable();
         names.dedup();
