@@ -23,6 +23,14 @@ impl Arch {
         }
     }
 
+    /// Its compute capability, times ten.
+    pub fn capability(self) -> u32 {
+        match self {
+            Arch::Sm70 => 70,
+            Arch::Sm90 => 90,
+        }
+    }
+
     /// The architecture of that name, if it is one of ours.
     pub fn from_name(name: &str) -> Option<Arch> {
         Arch::ALL.into_iter().find(|arch| arch.name() == name)

@@ -1,25 +1,28 @@
-//! `convergence.toml`: how many barriers, votes, shuffles and matches each kernel's source has. The
-//! PTX must have exactly as many: a pass that copies one of them into two branches makes lanes wait
-//! for each other at different places.
+//! `convergence.toml`: how many barriers, votes, shuffles and matches each kernel's source has, and how many
+//! fences, releases, acquires, exchanges and accesses of 16 bytes. The PTX must have exactly as many: a pass that
+//! copies one of the first into two branches makes lanes wait for each other at different places, and without one of
+//! the last threads of other blocks see what they must not.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
 
 use crate::arch::Arch;
-use crate::ptx::count::{Collective, Counts};
+use crate::ptx::count::{Counts, Kind};
 
 /// The counts by kernel and architecture.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Table(BTreeMap<String, BTreeMap<Arch, Counts>>);
 
 const HEADING: &str = "\
-# How many instructions of each kind that lanes execute together every kernel has, by the
-# architecture of the PTX. `cargo xtask lint` compares, `cargo xtask lint --bless` rewrites.
+# How many instructions of each kind every kernel has that lanes execute together, and how many that order accesses
+# or access 16 bytes at once, by the architecture of the PTX. `cargo xtask lint` compares, `cargo xtask lint --bless`
+# rewrites.
 #
-# Before blessing a change, find each instruction in the kernel's source: one more than the
-# source has means that the compiler duplicated it into two branches, where lanes wait for each
-# other at different places, and then the table must not be changed but the kernel.
+# Before blessing a change, find each instruction in the kernel's source: a barrier, vote, shuffle or match more than
+# the source has means that the compiler duplicated it into two branches, where lanes wait for each other at different
+# places, and then the table must not be changed but the kernel. A fence, a release, an acquire or an exchange less, or
+# a weaker one, means that threads see what others have not finished: only a change of the protocol excuses it.
 ";
 
 impl Table {
@@ -35,7 +38,7 @@ impl Table {
                 };
                 let mut counts = Counts::default();
                 for (name, count) in fields {
-                    let kind = Collective::ALL.into_iter().find(|k| k.name() == name);
+                    let kind = Kind::ALL.into_iter().find(|k| k.name() == name);
                     let Some(kind) = kind else {
                         bail!("{kernel}: {name} is not counted");
                     };
@@ -77,7 +80,7 @@ impl Table {
             for &arch in arches {
                 match (self.get(kernel, arch), found.get(kernel, arch)) {
                     (Some(expected), Some(found)) => {
-                        for kind in Collective::ALL {
+                        for kind in Kind::ALL {
                             let (expected, found) = (expected.get(kind), found.get(kind));
                             if expected != found {
                                 lines.push(format!(
@@ -100,7 +103,8 @@ impl Table {
         lines
     }
 
-    fn get(&self, kernel: &str, arch: Arch) -> Option<&Counts> {
+    /// The counts of one kernel.
+    pub fn get(&self, kernel: &str, arch: Arch) -> Option<&Counts> {
         self.0.get(kernel)?.get(&arch)
     }
 }
@@ -111,8 +115,8 @@ mod tests {
 
     fn counts(barriers: u32, votes: u32) -> Counts {
         let mut counts = Counts::default();
-        counts.set(Collective::BlockBarrier, barriers);
-        counts.set(Collective::Vote, votes);
+        counts.set(Kind::BlockBarrier, barriers);
+        counts.set(Kind::Vote, votes);
         counts
     }
 

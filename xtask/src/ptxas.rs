@@ -11,32 +11,129 @@ use anyhow::{Context, Result};
 use crate::arch::Arch;
 use crate::process::capture;
 use crate::wheel::Wheel;
-use crate::workspace::Workspace;
 
-/// Names a `ptxas` to use instead of that of [`NEWEST`].
+/// Names a `ptxas` to use instead of the newest release.
 const PTXAS_VARIABLE: &str = "GPUMAP_PTXAS";
 
-/// `nvvm` is what nvcc depends on.
-pub const NEWEST: Wheel = Wheel {
-    packages: &["nvidia-cuda-nvcc==13.0.88", "nvidia-nvvm==13.0.88"],
-    folder: "ptxas-venv",
-    program: "nvidia/cu13/bin/ptxas",
-};
+/// A GPU that PTX is assembled for.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Gpu {
+    /// As the assembler knows it.
+    pub name: &'static str,
+    /// Its compute capability, times ten.
+    capability: u32,
+    /// Threads that a multiprocessor has room for.
+    pub threads: u32,
+}
 
-/// That of the oldest driver that is supported. CUDA 13 no longer assembles for sm_70.
-pub const OLDEST: Wheel = Wheel {
-    packages: &["nvidia-cuda-nvcc-cu12==12.3.107"],
-    folder: "ptxas-venv-12.3",
-    program: "nvidia/cuda_nvcc/bin/ptxas",
-};
-
-/// What the PTX for an architecture is assembled for, and by which release: that architecture itself,
-/// and what most of the GPUs are that run the PTX although they are newer.
-pub fn targets(arch: Arch) -> &'static [(Wheel, &'static str)] {
-    match arch {
-        Arch::Sm70 => &[(OLDEST, "sm_70"), (NEWEST, "sm_80")],
-        Arch::Sm90 => &[(NEWEST, "sm_90")],
+const fn gpu(name: &'static str, capability: u32, threads: u32) -> Gpu {
+    Gpu {
+        name,
+        capability,
+        threads,
     }
+}
+
+/// Registers of a multiprocessor of each of them.
+pub const REGISTERS: u32 = 65_536;
+
+/// Volta, Turing, Ampere (A100, GeForce), Ada, Hopper, Blackwell (B200, B300, GeForce).
+pub const GPUS: [Gpu; 9] = [
+    gpu("sm_70", 70, 2048),
+    gpu("sm_75", 75, 1024),
+    gpu("sm_80", 80, 2048),
+    gpu("sm_86", 86, 1536),
+    gpu("sm_89", 89, 1536),
+    gpu("sm_90", 90, 2048),
+    gpu("sm_100", 100, 2048),
+    gpu("sm_103", 103, 2048),
+    gpu("sm_120", 120, 1536),
+];
+
+/// A release of the assembler. Drivers have the one of the CUDA that they are of.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Release {
+    /// That of CUDA.
+    pub name: &'static str,
+    wheel: Wheel,
+    /// The compute capabilities that it knows.
+    knows: (u32, u32),
+    /// The GPUs that a change is checked for; the others are those of `--all`.
+    each_time: &'static [&'static str],
+}
+
+impl Release {
+    fn is_newest(&self) -> bool {
+        *self == RELEASES[RELEASES.len() - 1]
+    }
+}
+
+// Alone: the other packages of a toolkit, which these depend on, are not run.
+const ALONE: &str = "--no-deps";
+
+/// From that of the oldest driver that is supported to the newest.
+pub const RELEASES: [Release; 4] = [
+    Release {
+        name: "12.3",
+        wheel: Wheel {
+            packages: &[ALONE, "nvidia-cuda-nvcc-cu12==12.3.107"],
+            folder: "ptxas-12.3",
+            program: "nvidia/cuda_nvcc/bin/ptxas",
+        },
+        knows: (70, 90),
+        each_time: &["sm_70", "sm_90"],
+    },
+    Release {
+        name: "12.9",
+        wheel: Wheel {
+            packages: &[ALONE, "nvidia-cuda-nvcc-cu12==12.9.86"],
+            folder: "ptxas-12.9",
+            program: "nvidia/cuda_nvcc/bin/ptxas",
+        },
+        knows: (70, 120),
+        each_time: &[],
+    },
+    Release {
+        name: "13.0",
+        wheel: Wheel {
+            packages: &[ALONE, "nvidia-cuda-nvcc==13.0.88"],
+            folder: "ptxas-13.0",
+            program: "nvidia/cu13/bin/ptxas",
+        },
+        knows: (75, 120),
+        each_time: &[],
+    },
+    Release {
+        name: "13.5",
+        wheel: Wheel {
+            packages: &[ALONE, "nvidia-cuda-nvcc==13.5.37"],
+            folder: "ptxas-13.5",
+            program: "nvidia/cu13/bin/ptxas",
+        },
+        knows: (75, 120),
+        each_time: &["sm_80", "sm_89", "sm_90", "sm_100", "sm_120"],
+    },
+];
+
+/// What PTX for `arch` is assembled for, and by which release: every GPU from that architecture on that has no text
+/// of its own among `texts`; of all releases, or those that a change is checked with.
+pub fn targets(
+    arch: Arch,
+    texts: &[Arch],
+    all: bool,
+) -> impl Iterator<Item = (&'static Release, &'static Gpu)> {
+    let newer = texts.iter().filter(|&&other| other > arch).min();
+    let end = newer.map_or(u32::MAX, |next| next.capability());
+    let has = move |gpu: &Gpu| (arch.capability()..end).contains(&gpu.capability);
+    // Those that take longest come first.
+    RELEASES.iter().rev().flat_map(move |release| {
+        GPUS.iter()
+            .rev()
+            .filter(move |gpu| has(gpu))
+            .filter(|gpu| (release.knows.0..=release.knows.1).contains(&gpu.capability))
+            .filter(move |gpu| all || release.each_time.contains(&gpu.name))
+            .map(move |gpu| (release, gpu))
+    })
 }
 
 /// The assembler.
@@ -69,11 +166,11 @@ impl Usage {
 }
 
 impl Ptxas {
-    /// A release, which is installed at its first use; `GPUMAP_PTXAS` stands in for the newest.
-    pub fn find(workspace: &Workspace, release: &Wheel) -> Result<Self> {
+    /// A release, which is installed into the folder `tools` at its first use; `GPUMAP_PTXAS` stands in for the newest.
+    pub fn find(tools: &Path, release: &Release) -> Result<Self> {
         let path = match env::var_os(PTXAS_VARIABLE) {
-            Some(path) if *release == NEWEST => PathBuf::from(path),
-            _ => release.install(workspace)?,
+            Some(path) if release.is_newest() => PathBuf::from(path),
+            _ => release.wheel.install(tools)?,
         };
         let output = capture(Command::new(&path).arg("--version"))?;
         Ok(Ptxas {
@@ -82,16 +179,15 @@ impl Ptxas {
         })
     }
 
-    /// Assembles the file at `ptx` for `gpu`: each kernel's usage, and any warnings.
+    /// Assembles the file at `ptx` for `gpu` into one at `cubin`: each kernel's usage, and any warnings.
     pub fn assemble(
         &self,
         ptx: &Path,
         gpu: &str,
+        cubin: &Path,
     ) -> Result<(BTreeMap<String, Usage>, Vec<String>)> {
         let mut command = Command::new(&self.path);
-        command
-            .args(["-v", "-arch", gpu, "-o", "/dev/null"])
-            .arg(ptx);
+        command.args(["-v", "-arch", gpu, "-o"]).args([cubin, ptx]);
         let output = capture(&mut command)?;
         let text = String::from_utf8_lossy(&output.stderr).into_owned()
             + &String::from_utf8_lossy(&output.stdout);
@@ -109,8 +205,10 @@ fn version(text: &str) -> String {
 }
 
 fn warnings(text: &str) -> Vec<String> {
+    // Whether as many blocks fit as a multiprocessor has threads for is seen from the registers.
+    const IGNORED: &str = ".minnctapersm will be ignored";
     text.lines()
-        .filter(|line| line.contains("warning"))
+        .filter(|line| line.contains("warning") && !line.contains(IGNORED))
         .map(|line| line.trim().to_owned())
         .collect()
 }
@@ -202,6 +300,37 @@ mod tests {
         let usage = &usages["spills"];
         assert!(usage.spills > 0 && usage.stack > 0, "{usage:?}");
         assert_eq!(usage.shared, 4096);
+    }
+
+    #[test]
+    fn every_gpu_has_one_text() {
+        let pairs = |arch, texts: &[Arch], all| {
+            let pairs = targets(arch, texts, all);
+            pairs
+                .map(|(release, gpu)| (release.name, gpu.name))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            pairs(Arch::Sm70, &Arch::ALL, false),
+            [("13.5", "sm_89"), ("13.5", "sm_80"), ("12.3", "sm_70")]
+        );
+        let newer = ["sm_120", "sm_100", "sm_90"].map(|gpu| ("13.5", gpu));
+        assert_eq!(
+            pairs(Arch::Sm90, &Arch::ALL, false),
+            [&newer[..], &[("12.3", "sm_90")]].concat()
+        );
+        let all = Arch::ALL.map(|arch| pairs(arch, &Arch::ALL, true)).concat();
+        // Without one for newer GPUs, a text runs on all.
+        assert_eq!(pairs(Arch::Sm70, &[Arch::Sm70], true).len(), all.len());
+        assert_eq!(all.len(), 6 + 9 + 8 + 8);
+        assert!(!all.contains(&("13.0", "sm_70")) && !all.contains(&("12.3", "sm_100")));
+    }
+
+    #[test]
+    fn bounds_beyond_a_multiprocessor_are_no_warning() {
+        let text = "ptxas warning : Value of threads per SM for entry a is out of range. .minnctapersm will be ignored\n\
+            ptxas warning : Stack size for entry b\nptxas info : c\n";
+        assert_eq!(warnings(text), ["ptxas warning : Stack size for entry b"]);
     }
 
     #[test]

@@ -80,7 +80,7 @@ fn step(workspace: &Workspace, tests: impl FnOnce(&Workspace) -> Result<()>) -> 
 }
 
 fn build(workspace: &Workspace, profile: &str) -> Result<PathBuf> {
-    let maturin = MATURIN.install(workspace)?;
+    let maturin = MATURIN.install(&workspace.target)?;
     let folder = workspace.target.join("wheels").join(profile);
     // The only file there is the new one.
     if folder.is_dir() {
@@ -101,7 +101,7 @@ fn build(workspace: &Workspace, profile: &str) -> Result<PathBuf> {
 
 /// The Python that has what the tests need beside the package.
 pub fn interpreter(workspace: &Workspace) -> Result<PathBuf> {
-    let pytest = TESTS.install(workspace)?;
+    let pytest = TESTS.install(&workspace.target)?;
     Ok(pytest.with_file_name("python"))
 }
 

@@ -12,7 +12,8 @@ pub struct Spills(BTreeMap<String, BTreeMap<String, u32>>);
 
 const HEADING: &str = "\
 # Bytes of stack, spill stores and spill loads that a thread may have, for each kernel that has any, by the
-# GPU that it is assembled for. `cargo xtask lint` compares, `cargo xtask lint --bless` rewrites.
+# GPU that it is assembled for: the most of all releases of the assembler. `cargo xtask lint` compares,
+# `cargo xtask lint --bless` adds what is more, `cargo xtask lint --all --bless` rewrites.
 #
 # Before blessing a change: fewer live values, or launch bounds that leave more registers, are better.
 ";
@@ -24,11 +25,21 @@ impl Spills {
         Ok(Self(table))
     }
 
-    /// Records those of one kernel, if there are any.
-    pub fn set(&mut self, kernel: &str, gpu: &str, bytes: u32) {
+    /// Records those of one kernel, if there are any: the most of all assemblers.
+    pub fn record(&mut self, kernel: &str, gpu: &str, bytes: u32) {
         if bytes > 0 {
             let kernel = self.0.entry(kernel.to_owned()).or_default();
-            kernel.insert(gpu.to_owned(), bytes);
+            let most = kernel.entry(gpu.to_owned()).or_default();
+            *most = bytes.max(*most);
+        }
+    }
+
+    /// Records all of another table, of kernels that exist.
+    pub fn record_all(&mut self, others: &Spills, exists: impl Fn(&str) -> bool) {
+        for (kernel, gpus) in others.0.iter().filter(|(kernel, _)| exists(kernel)) {
+            for (gpu, &bytes) in gpus {
+                self.record(kernel, gpu, bytes);
+            }
         }
     }
 
@@ -70,9 +81,9 @@ mod tests {
 
     fn spills(bytes: u32) -> Spills {
         let mut spills = Spills::default();
-        spills.set("build", "sm_70", bytes);
-        spills.set("build", "sm_80", 0);
-        spills.set("get", "sm_70", 8);
+        spills.record("build", "sm_70", bytes);
+        spills.record("build", "sm_80", 0);
+        spills.record("get", "sm_70", 8);
         spills
     }
 
@@ -97,7 +108,16 @@ mod tests {
             assert!(excess[0].starts_with(&begin), "{}", excess[0]);
         }
         let mut other = Spills::default();
-        other.set("get", "sm_80", 8);
+        other.record("get", "sm_80", 8);
         assert_eq!(spills(4).excess(&other).len(), 1);
+        // Of two assemblers the one with more counts.
+        other.record_all(&spills(4), |kernel| kernel == "build");
+        other.record("build", "sm_70", 2);
+        other.record("get", "sm_80", 12);
+        let text = other.render();
+        assert!(
+            text.ends_with("\n[build]\nsm_70 = 4\n\n[get]\nsm_80 = 12\n"),
+            "{text}"
+        );
     }
 }

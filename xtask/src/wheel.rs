@@ -8,23 +8,22 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::process::run;
-use crate::workspace::Workspace;
 
 /// A program, and the packages that have it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Wheel {
-    /// With versions, so that two runs compare.
+    /// With versions, so that two runs compare. Among them may be options of pip.
     pub packages: &'static [&'static str],
-    /// The virtual environment, in the build folder.
+    /// The virtual environment, in the folder of them.
     pub folder: &'static str,
     /// The program, from the environment on, or from its `site-packages` on.
     pub program: &'static str,
 }
 
 impl Wheel {
-    /// The path of the program, which is installed when it is not there or is another version.
-    pub fn install(&self, workspace: &Workspace) -> Result<PathBuf> {
-        let folder = workspace.target.join(self.folder);
+    /// The path of the program in such a folder, which is installed when it is not there or is another version.
+    pub fn install(&self, folder: &Path) -> Result<PathBuf> {
+        let folder = folder.join(self.folder);
         let stamp = folder.join("gpumap-packages");
         let wanted = self.packages.join("\n");
         if fs::read_to_string(&stamp).is_ok_and(|made| made == wanted)

@@ -2,7 +2,7 @@
 //!
 //! Every lane of a warp owns one key. In each round the warp reads 32 slabs, the home slab of
 //! each lane's key or the one its walk has reached: a tile of four lanes reads a slab with one
-//! 16-byte load per lane and serves its four keys one after the other, so eight slabs are in
+//! load per lane (16 bytes, or what the verb uses of them) and serves its four keys one after the other, so eight slabs are in
 //! flight per instruction and 32 per round. Ballots show the owner which slots match or are
 //! empty; then the owner acts. A lane whose key is finished takes the warp's next key **at
 //! once**, from two register buffers that are loaded ahead of need, so that no lane idles while

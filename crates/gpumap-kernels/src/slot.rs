@@ -12,7 +12,9 @@
 //! | [`Split`] | 4 or 8, 4 or 8 | 16 bytes | 64-bit CAS of the key word to *busy*, then one 128-bit store of the pair |
 //!
 //! Readers load whole vectors of 16 bytes with relaxed 128-bit loads, which are single-copy
-//! atomic, so no reader ever sees half a pair or the value of another key. Every access is
+//! atomic, so no reader ever sees half a pair or the value of another key. What is executed is narrower where a kernel uses less:
+//! 64 bits of a vector of which one half is unused, and in some packed kernels two loads of one key each, of two slots. Never
+//! are the words of one slot loaded by two instructions: `cargo xtask lint` looks. Every access is
 //! relaxed: a slot carries all its data in itself, and orders nothing else.
 //!
 //! | transition | by | how |

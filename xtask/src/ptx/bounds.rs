@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use super::module::Module;
+use super::module::{Entry, Module};
 
 /// The bounds of one kernel: what ptxas may count on when it hands out registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -34,6 +34,27 @@ pub fn parse(text: &str) -> Result<Table> {
         }
     }
     Ok(table)
+}
+
+/// The bounds that a kernel's PTX has.
+pub fn of(module: &Module, entry: &Entry) -> Bounds {
+    let mut bounds = Bounds {
+        max_threads: None,
+        min_blocks: None,
+    };
+    let words = module
+        .between(entry)
+        .split(|c: char| c.is_whitespace() || c == ',');
+    let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
+    for (at, &word) in words.iter().enumerate() {
+        let numbers = words[at + 1..].iter().map_while(|word| word.parse().ok());
+        match word {
+            ".maxntid" | ".reqntid" => bounds.max_threads = Some(numbers.product()),
+            ".minnctapersm" => bounds.min_blocks = numbers.into_iter().next(),
+            _ => {}
+        }
+    }
+    bounds
 }
 
 /// Fails if the table names a kernel that is in none of the texts.
@@ -85,6 +106,10 @@ mod tests {
         let out = apply(PTX, &table).unwrap();
         assert!(out.contains(".entry b()\n.maxntid 512, 1, 1\n.minnctapersm 2\n{\nret;"));
         assert!(out.contains("a_param_0\n)\n{\nret;"));
+        let module = Module::parse(&out).unwrap();
+        let read = |entry| of(&module, &module.entries[entry]);
+        assert_eq!(read(1), table["b"]);
+        assert_eq!((read(0).max_threads, read(0).min_blocks), (None, None));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Reading and dressing PTX text: entries, instructions, the header, launch bounds.
+//! Reading and dressing PTX text: entries, instructions, what they order, the header, launch bounds.
 //! Everything here is text in, text out.
 
 pub mod bounds;
@@ -6,3 +6,5 @@ pub mod count;
 pub mod forbidden;
 pub mod header;
 pub mod module;
+pub mod torn;
+pub mod unread;

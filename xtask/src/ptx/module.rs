@@ -27,8 +27,10 @@ pub struct Entry {
 }
 
 /// One instruction: what it does and to what.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction<'a> {
+    /// Its predicate, as in `@!%p1`; empty without one.
+    pub guard: &'a str,
     /// The operation with its modifiers, as in `shfl.sync.idx.b32`.
     pub opcode: &'a str,
     /// The rest of the statement.
@@ -63,9 +65,17 @@ impl Module {
 
     /// The instructions of `entry`, which must be one of this module's.
     pub fn instructions<'a>(&'a self, entry: &Entry) -> impl Iterator<Item = Instruction<'a>> {
-        self.blanked[entry.body.clone()]
-            .split(';')
-            .filter_map(instruction)
+        self.statements(entry).filter_map(instruction)
+    }
+
+    /// What is between its parameters and its code.
+    pub fn between(&self, entry: &Entry) -> &str {
+        &self.blanked[entry.after_parameters..entry.body.start - 1]
+    }
+
+    /// Its statements: instructions and directives, with the braces, labels and predicates before each.
+    pub fn statements<'a>(&'a self, entry: &Entry) -> impl Iterator<Item = &'a str> {
+        self.blanked[entry.body.clone()].split(';').map(str::trim)
     }
 }
 
@@ -149,12 +159,15 @@ fn closing(text: &str, open: usize) -> Result<usize> {
 
 /// The instruction of one statement, past scopes, labels and its predicate. Directives such
 /// as `.reg` are none.
-fn instruction(statement: &str) -> Option<Instruction<'_>> {
+pub fn instruction(statement: &str) -> Option<Instruction<'_>> {
     let mut rest = statement.trim();
+    let mut guard = "";
     loop {
         let next = rest.trim_start_matches(['{', '}']).trim_start();
         let next = match next.split_once(char::is_whitespace) {
-            Some((first, after)) if first.ends_with(':') || first.starts_with('@') => {
+            Some((first, after)) if first.ends_with(':') => after.trim_start(),
+            Some((first, after)) if first.starts_with('@') => {
+                guard = first;
                 after.trim_start()
             }
             _ if next.ends_with(':') => "",
@@ -170,6 +183,7 @@ fn instruction(statement: &str) -> Option<Instruction<'_>> {
     }
     let (opcode, operands) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     Some(Instruction {
+        guard,
         opcode,
         operands: operands.trim(),
     })
@@ -236,6 +250,7 @@ mod tests {
         let parse = |text| instruction(text).map(|i| (i.opcode, i.operands));
         assert_eq!(parse("\n$L__BB1_2:\n\tret"), Some(("ret", "")));
         assert_eq!(parse(" @!%p1 bra $L1"), Some(("bra", "$L1")));
+        assert_eq!(instruction("$L: @!%p1 bra $L1").unwrap().guard, "@!%p1");
         assert_eq!(parse("$L1: $L2: @%p bar.sync 0"), Some(("bar.sync", "0")));
         assert_eq!(
             parse("ld.global.v2.u64 {%rd1, %rd2}, [%rd3]"),

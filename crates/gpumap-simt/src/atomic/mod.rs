@@ -16,6 +16,9 @@
 //! | `u32`, `u64` | all GPUs | all GPUs | all GPUs |
 //! | [`U64x2`] (16-byte aligned) | sm_70 and newer | sm_90 and newer | |
 //!
+//! Read the result of a read-modify-write that acquires: without a reader the assembler of CUDA 12.3 and 12.4 makes a reduction of it on
+//! sm_90, and drops the acquire. Where the result does not matter, use a relaxed or a releasing one, and a [`fence`] behind it.
+//!
 //! [`system_add`] counts in memory of another device. [`part`] has atomics on halves and quarters of these words, on all GPUs.
 //!
 //! Any lane may call any of them; no other lane is involved. On the executor each one is a
