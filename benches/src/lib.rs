@@ -1,5 +1,5 @@
-//! What benchmarks are made of, for the programs that run them: `gpumap-bench`, and
-//! `gpumap bench`.
+//! What benchmarks are made of, for the program that runs them, `gpumap-bench`,
+//! and for the tests that verify them.
 
 pub mod cpu;
 pub mod data;

@@ -9,6 +9,7 @@ mod bench;
 mod build;
 mod ceilings;
 mod chained;
+mod commands;
 mod dump;
 mod groups;
 mod grow;
@@ -36,6 +37,9 @@ mod strings;
 mod verify;
 mod wide;
 
+use std::io;
+use std::process::ExitCode;
+
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
 use gpumap::{Device, Stream};
@@ -47,8 +51,29 @@ use measure::{Clock, Time};
 use options::{Options, PairKind, Suite};
 use report::{Report, Row};
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
     let options = Options::parse();
+    let outcome = match &options.command {
+        Some(command) => command.run(),
+        None => run_suites(&options),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        // As `head` leaves it.
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let source = error.downcast_ref::<io::Error>();
+    source.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+fn run_suites(options: &Options) -> Result<()> {
     if let (Some(html), false) = (&options.html, options.results.is_empty()) {
         return report::write_page(html, &options.results);
     }
@@ -69,7 +94,7 @@ fn main() -> Result<()> {
         report: &mut report,
     };
     for &suite in &options.suite {
-        run(suite, &options, &mut bench)?;
+        run(suite, options, &mut bench)?;
     }
     if let Some(path) = &options.json {
         report.write_json(path)?;

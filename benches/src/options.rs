@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum};
 use gpumap::Device;
 
+use crate::commands::Command;
 use crate::data::BenchKey;
 
 /// What is measured.
@@ -57,14 +58,17 @@ pub enum Suite {
     /// Scans, reductions and filters of `n` elements, by default 400 million.
     Primitives,
     /// The ladders of filter, `retrieve_all` and scan, `n` elements, by default 400 million: what
-    /// `gpumap bench ladder` measures.
+    /// `gpumap-bench ladder` measures.
     Ladder,
 }
 
-/// Measures the map against the device's own limits.
+/// Measures the map against the device's own limits: suites, or one of the commands.
 #[derive(Debug, Parser)]
-#[command(name = "gpumap-bench", version)]
+#[command(name = "gpumap-bench", version, args_conflicts_with_subcommands = true)]
 pub struct Options {
+    /// What to do instead of running suites.
+    #[command(subcommand)]
+    pub command: Option<Command>,
     /// What to measure.
     #[arg(long, value_delimiter = ',', default_value = "ops")]
     pub suite: Vec<Suite>,

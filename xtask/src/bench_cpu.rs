@@ -32,7 +32,13 @@ pub struct Options {
 
 /// Runs the command.
 pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
-    let build = ["build", "--release", "--locked", "--package", "gpumap-cli"];
+    let build = [
+        "build",
+        "--release",
+        "--locked",
+        "--package",
+        "gpumap-benches",
+    ];
     process::run(process::cargo(workspace).args(build))?;
     let all = available_parallelism()?.to_string();
     let threads = match &*all {
@@ -41,8 +47,8 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     };
     let figures = workspace.target.join("bench-cpu.json");
     let repeat = options.repeat.to_string();
-    let mut bench = Command::new(workspace.target.join("release/gpumap"));
-    bench.args(["bench", "cpu", "--size", SIZE, "--load", LOAD]);
+    let mut bench = Command::new(workspace.target.join("release/gpumap-bench"));
+    bench.args(["cpu", "--size", SIZE, "--load", LOAD]);
     bench.args(["--threads", &threads, "--repeat", &repeat]);
     process::run(bench.arg("--output").arg(&figures))?;
     let report: Value = serde_json::from_slice(&fs::read(&figures)?)?;
@@ -77,7 +83,7 @@ fn text_of(report: &Value, all: &str, repeat: usize, date: &str) -> Result<Strin
         _ => format!("1,{all}"),
     };
     let command = format!(
-        "gpumap bench cpu --size {SIZE} --load {LOAD} --threads {threads} --repeat {repeat}"
+        "gpumap-bench cpu --size {SIZE} --load {LOAD} --threads {threads} --repeat {repeat}"
     );
     let head = [
         ("title", json!("Maps on a CPU")),

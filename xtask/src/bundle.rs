@@ -1,5 +1,5 @@
 //! `cargo xtask bundle`: one folder with the release test programs, the benchmark, the soak, the
-//! command line program and `run.sh`, for a GPU machine that has no Rust.
+//! command line program, which the benchmark starts, and `run.sh`, for a GPU machine that has no Rust.
 
 use std::fs;
 use std::path::{Path, PathBuf};

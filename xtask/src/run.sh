@@ -13,7 +13,7 @@ usage: run.sh tests [sm_90|sm_70] [test arguments]   every test on the GPU, with
        run.sh soak [arguments]                       all verbs from many streams, for minutes
        run.sh torch [seconds]                        maps beside graph captures of PyTorch, if a
                                                      python3 on the PATH has it
-       run.sh bench [arguments]                      the benchmark program
+       run.sh bench [arguments]                      the benchmark program, suites and commands
        run.sh gpumap [arguments]                     the command line program
 TEXT
 }
@@ -162,7 +162,7 @@ tests) tests "$@" ;;
 sanitize) sanitize "$@" ;;
 bench)
     require_gpu
-    exec "$here"/bin/gpumap-bench* "$@"
+    exec "$here/bin/gpumap-bench" "$@"
     ;;
 soak)
     require_gpu

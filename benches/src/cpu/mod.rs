@@ -1,4 +1,4 @@
-//! Maps of the host beside this one on its native back end: `gpumap bench cpu`.
+//! Maps of the host beside this one on its native back end: `gpumap-bench cpu`.
 //!
 //! `u64` to `u64`, keys spread at random by a fixed bijection, hashers of other maps with a fixed seed. Every result is
 //! verified. Threads take equal shares of the keys; ours are those of the device, which gets each batch whole.

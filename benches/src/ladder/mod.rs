@@ -14,7 +14,7 @@ mod scan;
 
 pub use filter::{FILTER_RUNGS, Filter, FilterRung};
 pub use plot::to_svg;
-pub use report::{Report, Row, Table};
+pub use report::{Report, Row, Table, grouped};
 pub use retrieve_all::{DUMP_RUNGS, DumpRung, RetrieveAll, Slot};
 pub use scan::{SCAN_RUNGS, Scan, ScanRung};
 

@@ -71,7 +71,7 @@ impl Row {
 
     /// What the rows of one case of one ladder stand under.
     pub fn heading(&self) -> String {
-        let n = grouped(self.n);
+        let n = grouped(self.n as u64);
         let what = match self.ladder {
             "retrieve_all" => format!("retrieve_all of {n} slots, half full"),
             ladder => format!("{ladder} of {n} i32"),
@@ -84,7 +84,7 @@ impl Row {
 }
 
 /// A number with commas between its thousands.
-fn grouped(number: usize) -> String {
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {

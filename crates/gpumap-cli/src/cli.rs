@@ -1,6 +1,5 @@
 //! The command line: what can be said, and what every command takes from it.
 
-use std::ffi::OsString;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
@@ -8,10 +7,7 @@ use clap::builder::styling::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gpumap::sharded::parse_devices;
 use gpumap::{DeviceChoice, PtxChoice};
-use gpumap_benches::cpu;
-use gpumap_benches::ladder::{self, Ladder};
 
-use crate::bench::reads::ReadsForm;
 use crate::console::tell;
 use crate::database::args::{DumpArgs, IntersectArgs, MergeArgs, QueryArgs, SubtractArgs};
 use crate::engine::Engine;
@@ -58,22 +54,6 @@ pub enum Command {
     Load(LoadArgs),
     /// Show the device, its driver and the device code chosen for it.
     Info,
-    /// Measure the device.
-    #[command(subcommand)]
-    Bench(Bench),
-}
-
-/// What can be measured.
-#[derive(Debug, Subcommand)]
-pub enum Bench {
-    /// Filter, retrieve_all and scan from the naive kernel up to the library's own, each verified
-    /// and measured beside a copy.
-    Ladder(LadderArgs),
-    /// Batches on the CPU, beside hashbrown, dashmap, papaya and scc.
-    Cpu(CpuArgs),
-    /// Count k-mers of an input of any size, step by step beside what the machine does at best, and
-    /// beside KMC if that is on the PATH.
-    Kmers(KmersArgs),
 }
 
 /// What every command takes.
@@ -150,11 +130,6 @@ impl Cli {
             Some(Command::Intersect(args)) => of_counts(&args.pair.output),
             Some(Command::Subtract(args)) => of_counts(&args.pair.output),
             Some(Command::Load(args)) => args.dump.iter().chain([&args.results]).any(is_file),
-            Some(Command::Bench(Bench::Ladder(args))) => {
-                args.output.iter().chain(&args.plot).any(is_file)
-            }
-            Some(Command::Bench(Bench::Cpu(args))) => args.output.iter().any(is_file),
-            Some(Command::Bench(Bench::Kmers(args))) => args.output.iter().any(is_file),
             Some(Command::Query(_) | Command::Info) | None => false,
         }
     }
@@ -174,13 +149,6 @@ impl Session {
         self.ptx()
             .and_then(|ptx| Engine::open_all(&devices.0, &ptx))
             .map_err(Error::while_doing("cannot use the devices"))
-    }
-
-    /// The options by which another process of this program opens the same device.
-    pub fn arguments(&self) -> Vec<OsString> {
-        let device = self.device.map(|it| format!("--device={it}").into());
-        let ptx = self.ptx.as_ref().map(|it| format!("--ptx={it}").into());
-        device.into_iter().chain(ptx).collect()
     }
 
     fn ptx(&self) -> gpumap::Result<PtxChoice> {
@@ -405,144 +373,6 @@ impl LoadArgs {
     }
 }
 
-/// What `bench ladder` takes.
-#[derive(Debug, Args)]
-pub struct LadderArgs {
-    /// Elements of filter and scan, and twice the slots of retrieve_all [default: 400 million, or
-    /// 131,072 on the CPU].
-    #[arg(long, short = 'n', value_name = "N", value_parser = at_least_one)]
-    pub size: Option<usize>,
-
-    /// Runs of each kernel; the median counts.
-    #[arg(long, value_name = "N", default_value = "5", value_parser = at_least_one)]
-    pub repeat: usize,
-
-    /// Measure these ladders only.
-    #[arg(long, value_name = "LADDER", value_enum, value_delimiter = ',')]
-    pub only: Vec<Ladder>,
-
-    /// Where the figures go as JSON, .json or .json.gz; - is standard output, instead of the table, as with --json.
-    #[arg(long, short, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-
-    /// Draw the ladders as an SVG file.
-    #[arg(long, value_name = "FILE.svg")]
-    pub plot: Option<PathBuf>,
-}
-
-impl LadderArgs {
-    /// As the benchmarks take them.
-    pub fn options(&self) -> ladder::Options {
-        let all = Ladder::value_variants();
-        let wanted = all.iter().copied();
-        ladder::Options {
-            size: self.size,
-            runs: self.repeat,
-            ladders: wanted
-                .filter(|ladder| self.only.is_empty() || self.only.contains(ladder))
-                .collect(),
-        }
-    }
-}
-
-/// What `bench cpu` takes.
-#[derive(Debug, Args)]
-pub struct CpuArgs {
-    /// Pairs of a map, in turn.
-    #[arg(long, short = 'n', value_name = "N", value_delimiter = ',', value_parser = at_least_one,
-        default_value = "1000000,20000000")]
-    pub size: Vec<usize>,
-
-    /// Load factors of this map, in turn.
-    #[arg(long, value_name = "L", value_delimiter = ',', value_parser = load_factor,
-        default_value = "0.5,0.8,0.9")]
-    pub load: Vec<f64>,
-
-    /// Threads, in turn [default: 1, and as many as the CPU runs].
-    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = at_least_one)]
-    pub threads: Vec<usize>,
-
-    /// Runs of each verb; the median counts.
-    #[arg(long, value_name = "N", default_value = "3", value_parser = at_least_one)]
-    pub repeat: usize,
-
-    /// Where the figures go as JSON, .json or .json.gz; - is standard output, instead of the table, as with --json.
-    #[arg(long, short, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-}
-
-impl CpuArgs {
-    /// As the benchmark takes them.
-    pub fn options(&self) -> cpu::Options {
-        let mut threads = self.threads.clone();
-        if threads.is_empty() {
-            let all = std::thread::available_parallelism().map_or(1, Into::into);
-            threads = vec![1, all];
-            threads.dedup();
-        }
-        cpu::Options {
-            sizes: self.size.clone(),
-            loads: self.load.clone(),
-            threads,
-            runs: self.repeat,
-        }
-    }
-}
-
-/// What `bench kmers` takes.
-#[derive(Debug, Args)]
-pub struct KmersArgs {
-    /// FASTA or FASTQ to count instead of made reads; KMC takes names in .fq and .fastq, and the same with
-    /// .gz, for FASTQ.
-    #[arg(value_name = "FILE")]
-    pub input: Option<PathBuf>,
-
-    /// Bases in a k-mer, 1 to 64.
-    #[arg(short, default_value = "21")]
-    pub k: KmerLength,
-
-    /// Bases in all made reads, about [default: a billion, or 4 million on the CPU]; K, M, G and T are
-    /// powers of 1024.
-    #[arg(long, value_name = "N", value_parser = bytes, conflicts_with = "input")]
-    pub bases: Option<u64>,
-
-    /// Bases of the random genome [default: a tenth of --bases].
-    #[arg(long, value_name = "N", value_parser = bytes, conflicts_with = "input")]
-    pub genome: Option<u64>,
-
-    /// How made reads are written.
-    #[arg(long, value_enum, default_value = "fasta", conflicts_with = "input")]
-    pub reads: ReadsForm,
-
-    /// Bases of a made read.
-    #[arg(long, value_name = "N", value_parser = positive, default_value = "150")]
-    pub read_length: u64,
-
-    /// The probability of a substitution at each base of a made read.
-    #[arg(long, value_name = "P", value_parser = probability, default_value = "0.005")]
-    pub error_rate: f64,
-
-    /// Of all random choices for made reads.
-    #[arg(long, value_name = "N", default_value = "1")]
-    pub seed: u64,
-
-    /// Runs of each job; the median counts.
-    #[arg(long, value_name = "N", default_value = "3", value_parser = at_least_one)]
-    pub repeat: usize,
-
-    /// Compare every count with KMC's, by its `kmc_dump`.
-    #[arg(long)]
-    pub compare: bool,
-
-    /// Where input and outputs lie while it runs [default: /dev/shm, or the folder for temporary files].
-    #[arg(long, value_name = "DIR")]
-    pub folder: Option<PathBuf>,
-
-    /// Where the figures go as JSON, .json or .json.gz.
-    #[arg(long, short, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-}
-
 /// Devices that work together.
 #[derive(Clone, Debug)]
 pub struct DeviceList(Vec<DeviceChoice>);
@@ -563,23 +393,6 @@ fn at_least_one(text: &str) -> Result<usize, String> {
         Ok(number) => Ok(number),
         Err(error) => Err(error.to_string()),
     }
-}
-
-fn positive(text: &str) -> Result<u64, String> {
-    at_least_one(text).map(|number| number as u64)
-}
-
-fn probability(text: &str) -> Result<f64, &'static str> {
-    let number = text.parse().ok();
-    let number = number.filter(|number| (0.0..=1.0).contains(number));
-    number.ok_or("must be 0 to 1")
-}
-
-/// A share of slots that may be taken.
-fn load_factor(text: &str) -> Result<f64, &'static str> {
-    let number = text.parse().ok();
-    let number = number.filter(|number| (0.1..=0.95).contains(number));
-    number.ok_or("must be 0.1 to 0.95")
 }
 
 /// A number of bytes, with K, M, G or T for powers of 1024.

@@ -6,7 +6,7 @@ use std::panic::{self, PanicHookInfo};
 use std::process::ExitCode;
 
 use crate::console::tell;
-use crate::error::{Error, Result, printable};
+use crate::error::printable;
 
 /// The exit code of every failure.
 pub const FAILURE: u8 = 2;
@@ -46,56 +46,24 @@ fn text_of(payload: &(dyn Any + Send)) -> String {
     text.unwrap_or("panic").to_owned()
 }
 
-/// From now on a signal does not end the program at once, but at the next [`expect_no_signal`]: for work with a folder that is to be
-/// removed. A second signal ends it as usual.
-pub fn put_signals_off() {
-    #[cfg(unix)]
-    signals::put_off();
-}
-
-/// An error if there was a signal since they are put off.
-pub fn expect_no_signal() -> Result<()> {
-    #[cfg(unix)]
-    if let Some(signal) = signals::noted() {
-        return Err(Error::Stopped { signal });
-    }
-    Ok(())
-}
-
 #[cfg(unix)]
 mod signals {
     use std::mem::MaybeUninit;
     use std::ptr::{null, null_mut};
-    use std::sync::atomic::{AtomicI32, Ordering};
 
     use libc::{SA_RESETHAND, SA_RESTART, SIG_IGN, SIGHUP, SIGINT, SIGTERM, SIGXFSZ, c_int};
 
-    /// A signal that was put off, or 0.
-    static NOTED: AtomicI32 = AtomicI32::new(0);
-
     /// Takes the signals that users and systems end programs by.
     pub fn install() {
-        handle_all(end, SA_RESETHAND);
-        // A write beyond the limit of a file's size then fails as any other. Ignoring the signal would do as well, but programs that
-        // this one starts would inherit that.
-        handle(SIGXFSZ, pass, SA_RESTART);
-    }
-
-    pub fn put_off() {
-        handle_all(note, SA_RESETHAND | SA_RESTART);
-    }
-
-    pub fn noted() -> Option<i32> {
-        Some(NOTED.load(Ordering::Relaxed)).filter(|&signal| signal != 0)
-    }
-
-    fn handle_all(handler: extern "C" fn(c_int), flags: c_int) {
         for signal in [SIGHUP, SIGINT, SIGTERM] {
             // As `nohup` and shells set it for commands in the background.
             if !is_ignored(signal) {
-                handle(signal, handler, flags);
+                handle(signal, end, SA_RESETHAND);
             }
         }
+        // A write beyond the limit of a file's size then fails as any other. Ignoring the signal would do as well, but programs that
+        // this one starts would inherit that.
+        handle(SIGXFSZ, pass, SA_RESTART);
     }
 
     fn is_ignored(signal: c_int) -> bool {
@@ -122,10 +90,6 @@ mod signals {
         gpumap::file::remove_unfinished();
         // SAFETY: async-signal-safe. `SA_RESETHAND` has put the signal's usual action in place again.
         unsafe { libc::raise(signal) };
-    }
-
-    extern "C" fn note(signal: c_int) {
-        NOTED.store(signal, Ordering::Relaxed);
     }
 
     extern "C" fn pass(_: c_int) {}

@@ -2,7 +2,6 @@
 
 use gpumap::sharded::{Ranks, open_devices};
 use gpumap::{Device, DeviceChoice, DeviceInfo, PtxChoice};
-use gpumap_benches::ladder;
 
 use crate::error::{Error, Result, printable};
 use crate::kmer::Code;
@@ -124,17 +123,6 @@ impl Engine {
     /// what one counts.
     pub fn parsers(&self) -> usize {
         if self.device.is_cuda() { 32 } else { 2 }
-    }
-
-    /// Measures the ladders; `on_row` sees each row as it comes.
-    pub fn ladders(
-        &self,
-        options: &ladder::Options,
-        on_row: impl FnMut(&ladder::Row),
-    ) -> Result<ladder::Report> {
-        ladder::run(&self.device, options, on_row).map_err(|error| Error::Bench {
-            source: error.into(),
-        })
     }
 
     /// An empty table.

@@ -110,24 +110,6 @@ pub enum Error {
         /// What makes text of it.
         command: &'static str,
     },
-    /// A signal came while there was a folder to remove.
-    #[error("stopped by signal {signal}")]
-    Stopped {
-        /// Its number.
-        signal: i32,
-    },
-    /// The job that is measured failed.
-    #[error("count-kmers failed: {reason}")]
-    Job {
-        /// What it said.
-        reason: String,
-    },
-    /// KMC failed, or counts something else.
-    #[error("KMC: {reason}")]
-    Kmc {
-        /// What is wrong.
-        reason: String,
-    },
     /// A file of pairs or keys whose name ends in none of the formats.
     #[error(
         "{}: the name must end in .csv, .tsv, .bin, .gpk, .gpumap, .parquet, .csv.gz or .tsv.gz, \
@@ -492,12 +474,6 @@ pub enum Error {
     Draw {
         /// What it said.
         reason: String,
-    },
-    /// A benchmark could not be run, or a kernel gave a wrong result.
-    #[error("cannot measure")]
-    Bench {
-        /// What was wrong.
-        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The run without arguments found a difference to the plain `HashMap`.
     #[error("the self-check failed: {0}")]

@@ -372,15 +372,7 @@ fn command_lines() {
                 "--db-format",
                 "gpumap",
             ]),
-            line(&[
-                "bench",
-                "ladder",
-                "-n",
-                "100",
-                "--only",
-                "insert",
-                "--repeat=1",
-            ]),
+            line(&["count-kmers", "a.fq.gz", "--devices", "cpu,cpu", "-L2"]),
             line(&[
                 "--device", "cuda:0", "--ptx", "sm_70", "info", "--json", "-q",
             ]),

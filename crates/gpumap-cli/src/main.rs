@@ -13,7 +13,6 @@
 // Tests have an allocator that watches.
 #[cfg(not(test))]
 mod allocator;
-mod bench;
 mod bins;
 mod buckets;
 mod cli;
@@ -69,7 +68,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use crate::cli::{Bench, Cli, Command};
+use crate::cli::{Cli, Command};
 use crate::console::{print, tell};
 use crate::ending::FAILURE;
 
@@ -108,9 +107,6 @@ fn work(cli: &Cli) -> error::Result<()> {
         Some(Command::Subtract(args)) => database::subtract(args, &cli.session),
         Some(Command::Load(args)) => load::run(args, &cli.session),
         Some(Command::Info) => info::run(&cli.session),
-        Some(Command::Bench(Bench::Ladder(args))) => bench::ladder(args, &cli.session),
-        Some(Command::Bench(Bench::Cpu(args))) => bench::cpu(args, &cli.session),
-        Some(Command::Bench(Bench::Kmers(args))) => bench::kmers(args, &cli.session),
     }
 }
 

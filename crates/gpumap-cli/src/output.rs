@@ -27,8 +27,6 @@ pub enum OutputKind {
     Found,
     /// Lines of count, space, k-mers.
     Histogram,
-    /// Figures in JSON.
-    Figures,
     /// A drawing.
     Drawing,
 }
@@ -43,7 +41,6 @@ impl OutputKind {
             ],
             Self::Found => &[".csv", ".tsv", ".txt"],
             Self::Histogram => &[".txt", ".tsv", ".hist", ".histo"],
-            Self::Figures => &[".json"],
             Self::Drawing => &[".svg"],
         }
     }

@@ -433,22 +433,3 @@ fn fails_with(scene: &Scene, command: Command, cause: &str) {
     assert!(said.contains(cause) && said.lines().count() == 1, "{said}");
     assert_eq!(scene.files(), before);
 }
-
-/// P3: the folder of a benchmark, which may have gigabytes.
-#[test]
-fn a_benchmark_that_is_stopped_leaves_no_folder() {
-    let scene = Scene::new();
-    let bench = [
-        "bench", "kmers", "--bases", "1M", "--repeat", "100", "--folder", ".",
-    ];
-    let mut child = shell(&scene, "", &bench, "").spawn().unwrap();
-    let start = Instant::now();
-    while scene.files().is_empty() {
-        assert!(start.elapsed() < LIMIT, "no folder");
-        sleep(Duration::from_millis(10));
-    }
-    send(&child, "TERM");
-    let status = ended(&mut child);
-    assert_eq!(status.code(), Some(2), "{status:?}");
-    assert_eq!(scene.files(), [""; 0]);
-}

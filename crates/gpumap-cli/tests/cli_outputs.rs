@@ -177,10 +177,6 @@ fn names_that_say_nothing_are_refused() {
             ),
             (&histogram_of, histogram),
             (&drawing, ".svg or .svg.gz"),
-            (&["bench", "ladder", "--plot", name], ".svg or .svg.gz"),
-            (&["bench", "ladder", "-o", name], ".json or .json.gz"),
-            (&["bench", "cpu", "-o", name], ".json or .json.gz"),
-            (&["bench", "kmers", "-o", name], ".json or .json.gz"),
         ] {
             let message = format!("{name}: the name must end in {known}");
             fails(&scene, arguments, &[&message]);

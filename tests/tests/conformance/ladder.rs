@@ -1,7 +1,7 @@
 //! Every rung of the ladders against plain Rust: at the edges of warps, tiles and blocks, over
 //! several blocks, under random schedules, and small for the sanitizer.
 //!
-//! What runs here is what `gpumap bench ladder` measures, kernels and launches.
+//! What runs here is what `gpumap-bench ladder` measures, kernels and launches.
 
 use gpumap::executor::Config;
 use gpumap::{Device, Stream};

@@ -5,11 +5,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Instant;
 
+use anyhow::{Context, Result};
 use gpumap::file::AtomicFile;
 use gpumap::{Buffer, Device, PinnedBuffer, Stream};
 use rayon::prelude::*;
-
-use crate::error::{Error, Result};
 
 /// Bytes that a thread reads or writes at once.
 const BLOCK: u64 = 8 << 20;
@@ -22,7 +21,7 @@ const RUNS: usize = 3;
 
 /// Seconds that all threads take to read a file once.
 pub fn read(path: &Path) -> Result<f64> {
-    let measure = || {
+    let measure = || -> Result<f64> {
         let file = File::open(path)?;
         let bytes = file.metadata()?.len();
         let start = Instant::now();
@@ -34,15 +33,12 @@ pub fn read(path: &Path) -> Result<f64> {
         })?;
         Ok(start.elapsed().as_secs_f64())
     };
-    measure().map_err(|source| Error::Read {
-        name: path.display().to_string(),
-        source,
-    })
+    measure().with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// Seconds that all threads take to write so many bytes, which are there already, to a file that is whole or not at all.
 pub fn write(path: &Path, bytes: u64) -> Result<f64> {
-    let measure = || {
+    let measure = || -> Result<f64> {
         let block = vec![1; BLOCK as usize];
         let starts = (0..bytes).step_by(block.len());
         let parts: Vec<&[u8]> = starts
@@ -54,10 +50,7 @@ pub fn write(path: &Path, bytes: u64) -> Result<f64> {
         file.sync()?;
         Ok(start.elapsed().as_secs_f64())
     };
-    measure().map_err(|source| Error::Write {
-        path: path.to_owned(),
-        source,
-    })
+    measure().with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Bytes a second.
@@ -93,7 +86,7 @@ impl Rates {
                 })?,
             })
         };
-        measure().map_err(Error::while_doing("cannot measure the device"))
+        measure().context("cannot measure the device")
     }
 }
 

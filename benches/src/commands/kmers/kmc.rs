@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
-use crate::ending;
-use crate::error::{Error, Result};
-use crate::kmer::KmerLength;
+use anyhow::{Context, Result, bail};
+
+use super::signals;
 
 /// A run of KMC.
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ impl Form {
 pub fn count(
     input: &Path,
     form: Form,
-    length: KmerLength,
+    length: u8,
     threads: usize,
     folder: &Path,
 ) -> Result<Option<Kmc>> {
@@ -70,10 +70,7 @@ pub fn count(
     };
     let temporary = folder.join("kmc-bins");
     let made = fs::create_dir_all(&temporary);
-    made.map_err(|source| Error::Write {
-        path: temporary.clone(),
-        source,
-    })?;
+    made.with_context(|| format!("cannot write {}", temporary.display()))?;
     let mut command = Command::new("kmc");
     command
         .arg(format!("-k{length}"))
@@ -90,9 +87,7 @@ pub fn count(
         let (name, number) = line.split_once(':')?;
         (name.trim() == "No. of unique counted k-mers").then(|| number.trim().parse().ok())?
     });
-    let distinct = distinct.ok_or_else(|| Error::Kmc {
-        reason: "it does not say how many k-mers there are".to_owned(),
-    })?;
+    let distinct = distinct.context("KMC: it does not say how many k-mers there are")?;
     Ok(Some(Kmc {
         version,
         seconds,
@@ -105,12 +100,15 @@ pub fn digest(folder: &Path) -> Result<Option<Digest>> {
     let dump = folder.join("kmc.txt");
     let mut command = Command::new("kmc_dump");
     command.args([database(folder).as_os_str(), dump.as_os_str()]);
-    match finished(&mut command) {
-        Err(Error::Kmc { .. }) if version_of("kmc_dump").is_none() => return Ok(None),
-        output => output?,
-    };
+    if let Err(error) = finished(&mut command) {
+        signals::expect_none()?;
+        return match version_of("kmc_dump") {
+            None => Ok(None),
+            Some(_) => Err(error),
+        };
+    }
     let digest = Digest::of(&dump)?;
-    fs::remove_file(&dump).map_err(|source| Error::Write { path: dump, source })?;
+    fs::remove_file(&dump).with_context(|| format!("cannot remove {}", dump.display()))?;
     Ok(Some(digest))
 }
 
@@ -134,10 +132,7 @@ impl Digest {
             }
             Ok(digest)
         };
-        read().map_err(|source| Error::Read {
-            name: path.display().to_string(),
-            source,
-        })
+        read().with_context(|| format!("cannot read {}", path.display()))
     }
 
     /// Adds a line: a hash of it, so that neither order nor equal sums of counts hide a difference.
@@ -169,14 +164,13 @@ fn version_of(program: impl AsRef<OsStr>) -> Option<String> {
 
 /// What a program printed, if it ended well.
 fn finished(command: &mut Command) -> Result<Output> {
-    let failed = |reason: String| Error::Kmc { reason };
     let output = command.stdin(Stdio::null()).output();
-    ending::expect_no_signal()?;
-    let output = output.map_err(|error| failed(error.to_string()))?;
+    signals::expect_none()?;
+    let output = output.context("KMC")?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let last = said.lines().last().unwrap_or_default();
-        return Err(failed(format!("{}: {last}", output.status)));
+        bail!("KMC: {}: {last}", output.status);
     }
     Ok(output)
 }
@@ -217,13 +211,7 @@ mod tests {
             "TTGACCATGCAAATTTGGGCCCATATCGCGATTA",
         );
         fs::write(&path, format!(">one\n{first}\n{second}\n>two\n{second}\n")).unwrap();
-        let counted = count(
-            &path,
-            Form::named(&path),
-            KmerLength::new(21).unwrap(),
-            2,
-            folder.path(),
-        );
+        let counted = count(&path, Form::named(&path), 21, 2, folder.path());
         let Some(kmc) = counted.unwrap() else {
             return gpumap_test_skips::skip("no KMC on the PATH");
         };
@@ -237,13 +225,7 @@ mod tests {
         let distinct: std::collections::BTreeSet<String> =
             joined.as_bytes().windows(21).map(canonical).collect();
         assert_eq!(kmc.distinct, distinct.len() as u64);
-        let one_line = count(
-            &path,
-            Form::OneLine,
-            KmerLength::new(21).unwrap(),
-            2,
-            folder.path(),
-        );
+        let one_line = count(&path, Form::OneLine, 21, 2, folder.path());
         assert!(
             one_line.unwrap().unwrap().distinct < kmc.distinct,
             "KMC has changed: -fa reads all lines"
