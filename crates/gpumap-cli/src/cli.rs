@@ -3,7 +3,6 @@
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
-use clap::builder::styling::Styles;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gpumap::sharded::parse_devices;
 use gpumap::{DeviceChoice, PtxChoice};
@@ -25,7 +24,7 @@ use crate::values::Values;
 /// Without a command, counts the 21-mers of the phage lambda genome, which is built in, and checks
 /// the outcome. Any failure ends with one line on standard error, exit code 2 and no output file.
 #[derive(Debug, Parser)]
-#[command(name = "gpumap", version, styles = Styles::plain())]
+#[command(name = "gpumap", version)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]

@@ -136,7 +136,7 @@ impl CountsOutput {
         let mut staged = vec![file];
         if let Some((drawing, kind)) = drawing {
             let mut file = drawing.stage()?;
-            file.write_all(&spectrum.to_svg(kind.length, kind.strand)?)?;
+            file.write_all(&spectrum.to_svg(kind.length, kind.strand))?;
             staged.push(file);
         }
         if let Some(histogram) = &self.histogram {

@@ -469,12 +469,6 @@ pub enum Error {
         /// What the library said.
         cause: gpumap::Error,
     },
-    /// The drawing library failed; writing itself is [`Error::Write`].
-    #[error("cannot draw: {reason}")]
-    Draw {
-        /// What it said.
-        reason: String,
-    },
     /// The run without arguments found a difference to the plain `HashMap`.
     #[error("the self-check failed: {0}")]
     SelfCheck(Mismatch),
