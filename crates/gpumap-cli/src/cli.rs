@@ -21,8 +21,8 @@ use crate::values::Values;
 
 /// A concurrent key-value map on NVIDIA GPUs: count k-mers, load and dump pairs.
 ///
-/// Without a command, counts the 21-mers of the phage lambda genome, which is built in, and checks
-/// the outcome. Any failure ends with one line on standard error, exit code 2 and no output file.
+/// Without a command, counts the 21-mers of reads of the phage lambda genome, which are made from the built-in one, checks
+/// the outcome, and measures a map on this machine. Any failure ends with one line on standard error, exit code 2 and no output file.
 #[derive(Debug, Parser)]
 #[command(name = "gpumap", version)]
 pub struct Cli {

@@ -19,7 +19,7 @@ use crate::pipeline::{Make, Packed, Pipeline, Settings};
 use crate::progress::Progress;
 use crate::source::Source;
 use crate::summary::Summary;
-use crate::table::Table;
+use crate::table::{Room, Table};
 use crate::threads;
 
 /// What is to be counted.
@@ -166,7 +166,80 @@ fn count_on_host<C: Code>(
 }
 
 /// What hands all counts over.
-type Feeding<'a, C> = dyn FnMut(&mut Take<'_, C>) -> Result<()> + 'a;
+pub type Feeding<'a, C> = dyn FnMut(&mut Take<'_, C>) -> Result<()> + 'a;
+
+/// All counts, as they can be taken.
+pub struct Counts<'a, C> {
+    /// K-mers, repetitions included.
+    pub kmers: u64,
+    /// How many different ones there are.
+    pub distinct: usize,
+    /// In which order they come.
+    pub order: Order,
+    /// Hands them over, once.
+    pub feed: &'a mut Feeding<'a, C>,
+}
+
+/// A job that is done.
+pub struct Done<T> {
+    /// What was counted.
+    pub counted: Counted,
+    /// How many different k-mers there are.
+    pub distinct: usize,
+    /// For how long they were counted.
+    pub counting: Duration,
+    /// Whether a map counted them.
+    pub by_map: bool,
+    /// For how long what takes the counts took them.
+    pub taking: Duration,
+    /// What it returned.
+    pub taken: T,
+}
+
+/// Counts all k-mers by the way that suits the device, and has `take` take the counts.
+pub fn count_all<C: Code, T>(
+    wanted: &Wanted,
+    engine: &Engine,
+    (room, memory): (Room, Option<u64>),
+    progress: &Progress,
+    take: impl FnOnce(Counts<'_, C>) -> Result<T>,
+) -> Result<Done<T>> {
+    // Bins know only at the end how many there are.
+    let by_map = !engine.sorts_kmers() || matches!(room, Room::Fixed(_));
+    let (mut bins, mut table): (Option<Bins<C>>, Table<C>) = (None, engine.table(room));
+    let (counted, counting) = match by_map {
+        true => {
+            let counted = count(wanted, engine, &mut table, progress)?;
+            (counted, table.busy())
+        }
+        false => {
+            let bins = bins.insert(Bins::new(wanted.length, Limits::of(memory)));
+            count_in_bins(wanted, engine, bins, progress)?
+        }
+    };
+    let (distinct, order) = match &bins {
+        Some(bins) => (bins.len(), Order::ByKey),
+        None => (table.len(), Order::Any),
+    };
+    let start = Instant::now();
+    let taken = take(Counts {
+        kmers: counted.kmers,
+        distinct,
+        order,
+        feed: &mut |take| match &bins {
+            Some(bins) => bins.stream(take),
+            None => table.stream(take)?,
+        },
+    })?;
+    Ok(Done {
+        counted,
+        distinct,
+        counting,
+        by_map,
+        taking: start.elapsed(),
+        taken,
+    })
+}
 
 /// Runs the command.
 pub fn run(args: &CountArgs, session: &Session) -> Result<()> {
@@ -198,30 +271,17 @@ fn run_with<C: Code>(args: &CountArgs, session: &Session) -> Result<()> {
         length: args.k,
         strand: wanted.strand,
     };
-    let write = |kmers, (distinct, order), feed: &mut Feeding<'_, C>| {
-        progress.start_pairs("writing", distinct);
-        let start = Instant::now();
-        let written = counts.write(Some(kind), (distinct, order), kmers, &progress, feed)?;
-        Ok::<_, Error>((written, start))
-    };
-    // Bins know only at the end how many there are.
-    let is_sorting = engine.sorts_kmers() && args.capacity.is_none();
-    let (counted, counting, distinct, (written, writing)) = if is_sorting {
-        let bins: Bins<C> = Bins::new(args.k, Limits::of(args.memory));
-        let (counted, counting) = count_in_bins(&wanted, &engine, &bins, &progress)?;
-        let pairs = (bins.len(), Order::ByKey);
-        let written = write(counted.kmers, pairs, &mut |take| bins.stream(take))?;
-        (counted, counting, pairs.0, written)
-    } else {
-        let mut table: Table<C> = engine.table(args.room());
-        let counted = count(&wanted, &engine, &mut table, &progress)?;
-        let (counting, pairs) = (table.busy(), (table.len(), Order::Any));
-        let written = write(counted.kmers, pairs, &mut |take| table.stream(take)?)?;
-        (counted, counting, pairs.0, written)
-    };
-    commit_all(written.staged)?;
+    let limits = (args.room(), args.memory);
+    let done = count_all::<C, _>(&wanted, &engine, limits, &progress, |all| {
+        progress.start_pairs("writing", all.distinct);
+        let pairs = (all.distinct, all.order);
+        let written = counts.write(Some(kind), pairs, all.kmers, &progress, all.feed)?;
+        commit_all(written.staged)?;
+        Ok(written.fact)
+    })?;
     progress.finish();
 
+    let counted = done.counted;
     let mut warnings = counted.warnings;
     // Of inputs without a record it has been said.
     if counted.kmers == 0 && counted.input.records > 0 {
@@ -231,24 +291,24 @@ fn run_with<C: Code>(args: &CountArgs, session: &Session) -> Result<()> {
         ("records", counted.input.records),
         ("bases", counted.input.bases),
     ];
-    facts.extend(written.fact);
+    facts.extend(done.taken);
     let [read, parse] = counted.busy;
     let steps = [
         ("read", read),
         ("parse", parse),
         ("copy", counted.copied),
-        ("count", counting),
-        ("write", writing.elapsed()),
+        ("count", done.counting),
+        ("write", done.taking),
     ];
     session.report(&Summary {
         job: "count-kmers",
         device: engine.name(),
         facts,
         pairs: counted.kmers,
-        distinct: distinct as u64,
+        distinct: done.distinct as u64,
         has_rate: true,
         seconds: start.elapsed().as_secs_f64(),
-        map_seconds: (!is_sorting).then_some(counting.as_secs_f64()),
+        map_seconds: done.by_map.then_some(done.counting.as_secs_f64()),
         steps: steps.map(|(step, time)| (step, time.as_secs_f64())).into(),
         warnings,
     });

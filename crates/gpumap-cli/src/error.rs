@@ -484,10 +484,12 @@ pub enum Mismatch {
         /// In the map.
         found: usize,
     },
-    /// A k-mer with another count than expected; `None` is absent.
+    /// A spectrum of reads without two peaks.
+    Peaks,
+    /// A k-mer, or another key, with another count than expected; `None` is absent.
     Count {
-        /// The k-mer.
-        kmer: String,
+        /// The key.
+        key: String,
         /// In the `HashMap`.
         expected: Option<u64>,
         /// In the map.
@@ -504,14 +506,15 @@ impl fmt::Display for Mismatch {
             Self::Distinct { expected, found } => {
                 write!(f, "{found} distinct k-mers instead of {expected}")
             }
+            Self::Peaks => f.write_str("the spectrum of the reads has no two peaks"),
             Self::Count {
-                kmer,
+                key,
                 expected,
                 found,
                 by,
             } => write!(
                 f,
-                "{kmer} by {by}: {} instead of {}",
+                "{key} by {by}: {} instead of {}",
                 count(found),
                 count(expected)
             ),

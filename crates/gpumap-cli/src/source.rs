@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::gzip::GzipReader;
@@ -22,8 +23,8 @@ pub enum Source {
     Stdin,
     /// A file.
     File(PathBuf),
-    /// Bytes in the program itself, with the name to show for them.
-    Embedded(&'static str, &'static [u8]),
+    /// Bytes in memory, with the name to show for them.
+    Memory(&'static str, Arc<[u8]>),
 }
 
 /// What an input is read through.
@@ -88,7 +89,7 @@ impl Source {
     pub fn length(&self) -> Result<Option<u64>> {
         match self {
             Self::Stdin => Ok(None),
-            Self::Embedded(_, bytes) => Ok(Some(bytes.len() as u64)),
+            Self::Memory(_, bytes) => Ok(Some(bytes.len() as u64)),
             Self::File(path) => {
                 let length = path.metadata().and_then(|metadata| {
                     if metadata.is_dir() {
@@ -125,7 +126,7 @@ impl Source {
         let reader: Packed = match self {
             Self::Stdin => Box::new(bar.reading(io::stdin())),
             Self::File(path) => Box::new(bar.reading(open_input(path)?.0)),
-            Self::Embedded(_, bytes) => Box::new(bar.reading(*bytes)),
+            Self::Memory(_, bytes) => Box::new(bar.reading(Cursor::new(bytes.clone()))),
         };
         let (head, reader) = unpacked(reader, threads).map_err(|source| Error::Read {
             name: self.to_string(),
@@ -162,7 +163,7 @@ impl fmt::Display for Source {
         match self {
             Self::Stdin => f.write_str("standard input"),
             Self::File(path) => path.display().fmt(f),
-            Self::Embedded(name, _) => f.write_str(name),
+            Self::Memory(name, _) => f.write_str(name),
         }
     }
 }
@@ -240,9 +241,8 @@ mod tests {
     use crate::gzip::tests::{blocks, gzip};
 
     fn unpacked(bytes: Vec<u8>) -> io::Result<Vec<u8>> {
-        let bytes: &'static [u8] = bytes.leak();
         let two = NonZero::new(2).unwrap();
-        let source = Source::Embedded("test", bytes);
+        let source = Source::Memory("test", bytes.into());
         let mut reader = source
             .open(&crate::progress::Progress::hidden().bytes(), two)
             .unwrap();

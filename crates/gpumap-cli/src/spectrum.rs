@@ -1,4 +1,4 @@
-//! The k-mer spectrum: how many distinct k-mers occur once, twice, ... as text, and its drawing as SVG.
+//! The k-mer spectrum: how many distinct k-mers occur once, twice, ... as text, and its drawing as SVG and in letters.
 
 mod svg;
 
@@ -12,6 +12,12 @@ use crate::summary::grouped;
 /// The most bars that still look like bars.
 const MOST_BARS: u64 = 160;
 
+/// The same on a terminal.
+const MOST_COLUMNS: u64 = 64;
+
+/// Lines of a drawing on a terminal.
+const LINES: usize = 10;
+
 /// How far the axis goes at least: one bar alone is no histogram.
 const FEWEST_COUNTS: u64 = 10;
 
@@ -24,6 +30,16 @@ const FEWEST_TALLIED: usize = 1 << 16;
 /// Distinct k-mers by how often they occur.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spectrum(BTreeMap<u64, u64>);
+
+/// Where the spectrum of reads has its peaks: k-mers with an error mostly occur once, and those of the genome about as often as it was
+/// read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peaks {
+    /// The count between errors and genome that fewest k-mers have.
+    pub valley: u64,
+    /// The count that most k-mers of the genome have.
+    pub genome: u64,
+}
 
 /// The part of a spectrum that is drawn.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,7 +134,7 @@ impl Spectrum {
 
     /// Leaves out the thin tail on the right, a thousandth of the k-mers at most, as a single
     /// repeat of high count would press everything else against the axis.
-    fn bars(&self) -> Bars {
+    fn bars(&self, most: u64) -> Bars {
         let allowed = self.distinct() / 1000;
         let mut passed = 0;
         let last = self.0.iter().rev().find_map(|(&count, &kmers)| {
@@ -126,7 +142,7 @@ impl Spectrum {
             (passed > allowed).then_some(count)
         });
         let last = last.unwrap_or(1).max(FEWEST_COUNTS);
-        let width = last.div_ceil(MOST_BARS);
+        let width = last.div_ceil(most);
         let mut bars = Bars {
             width,
             heights: vec![0; last.div_ceil(width) as usize],
@@ -142,9 +158,65 @@ impl Spectrum {
         bars
     }
 
+    /// Its peaks, where it has two.
+    pub fn peaks(&self) -> Option<Peaks> {
+        let last = *self.0.keys().next_back()?;
+        let heights: Vec<u64> = (0..=last.min(SMALL as u64))
+            .map(|count| self.0.get(&count).copied().unwrap_or(0))
+            .collect();
+        let rises = |&count: &usize| heights[count + 1] > heights[count];
+        let rise = (1..heights.len().saturating_sub(1)).find(rises)?;
+        // Of equal ones the first.
+        let genome = (rise + 1..heights.len())
+            .rev()
+            .max_by_key(|&count| heights[count])?;
+        let valley = (1..genome).min_by_key(|&count| heights[count])?;
+        Some(Peaks {
+            valley: valley as u64,
+            genome: genome as u64,
+        })
+    }
+
+    /// The drawing in letters, over a logarithmic axis.
+    pub fn to_terminal(&self) -> String {
+        let bars = self.bars(MOST_COLUMNS);
+        let highest = bars.heights.iter().copied().max().unwrap_or(0).max(2) as f64;
+        // The lowest line is for 1.
+        let step = highest.ln() / (LINES - 1) as f64;
+        let mut text = String::new();
+        for line in (0..LINES).rev() {
+            let least = (step * line as f64).exp();
+            let label = match line {
+                0 | 3 | 6 => grouped(least.round() as u64),
+                line if line + 1 == LINES => grouped(highest as u64),
+                _ => String::new(),
+            };
+            // Rounded up, for the highest to reach the last line.
+            let is_full = |&height: &u64| height as f64 >= least * (1.0 - 1e-9);
+            let full = bars
+                .heights
+                .iter()
+                .map(|height| if is_full(height) { '#' } else { ' ' });
+            let full: String = full.collect();
+            text += &format!("{label:>11} |{}\n", full.trim_end());
+        }
+        text += &format!("{:>11} +{}\n", "", "-".repeat(bars.heights.len()));
+        // The counts at which some of the bars end, right-aligned to them.
+        let mut axis = String::new();
+        for bar in std::iter::once(1).chain((10..=bars.heights.len()).step_by(10)) {
+            let label = grouped(bars.width * bar as u64);
+            let before = (13 + bar).saturating_sub(label.len());
+            // Long ones would run into each other.
+            if axis.is_empty() || axis.len() < before {
+                axis = format!("{axis:<before$}{label}");
+            }
+        }
+        text + &axis
+    }
+
     /// The drawing.
     pub fn to_svg(&self, length: KmerLength, strand: Strand) -> String {
-        let bars = self.bars();
+        let bars = self.bars(MOST_BARS);
         let title = format!("{length}-mer spectrum");
         svg::drawing(&title, &self.subtitle(&bars, strand), &bars)
     }
@@ -223,11 +295,47 @@ mod tests {
             vec![u64::MAX; 3],
         ] {
             let spectrum = spectrum(&counts);
-            let bars = spectrum.bars();
+            let bars = spectrum.bars(MOST_BARS);
             assert!(bars.heights.len() as u64 <= MOST_BARS);
             let shown: u64 = bars.heights.iter().sum();
             assert_eq!(shown + bars.beyond, counts.len() as u64);
             assert!(bars.beyond <= counts.len() as u64 / 1000);
+        }
+    }
+
+    #[test]
+    fn peaks_of_errors_and_of_the_genome() {
+        let of = |heights: &[u64]| {
+            let counts = (1..).zip(heights);
+            let counts = counts.flat_map(|(count, &kmers)| vec![count; kmers as usize]);
+            spectrum(&counts.collect::<Vec<u64>>()).peaks()
+        };
+        let peaks = |valley, genome| Some(Peaks { valley, genome });
+        assert_eq!(of(&[90, 9, 2, 3, 7, 7, 4, 0, 1]), peaks(3, 5));
+        // One that has no errors has none either in front of the genome.
+        assert_eq!(of(&[0, 0, 1, 5, 2]), peaks(1, 4));
+        for heights in [&[][..], &[5], &[5, 4, 3], &[5, 4, 4]] {
+            assert_eq!(of(heights), None, "{heights:?}");
+        }
+        let far = spectrum(&[1, 1, 3, u64::MAX, u64::MAX - 1]);
+        assert_eq!(far.peaks(), peaks(2, 3));
+    }
+
+    #[test]
+    fn letters_show_what_bars_do() {
+        let counts = [vec![1; 1000], vec![2; 10], vec![4; 100], vec![5; 1]].concat();
+        let text = spectrum(&counts).to_terminal();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), LINES + 2, "{text}");
+        assert_eq!(lines[0], "      1,000 |#");
+        // A third of the lines for each power of ten.
+        assert_eq!(lines[3], "        100 |#  #");
+        assert_eq!(lines[6], "         10 |## #");
+        assert_eq!(lines[9], "          1 |## ##");
+        assert_eq!(lines[11], format!("{:>14}{:>9}", 1, 10));
+        for counts in [vec![], vec![7], (1..900).collect(), vec![u64::MAX; 2]] {
+            let text = spectrum(&counts).to_terminal();
+            assert!(text.lines().all(|line| line.len() < 80), "{text}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// The outcome of one run.
 #[derive(Clone, Debug)]
@@ -38,6 +38,11 @@ impl Summary {
 
     /// The same as one JSON object on one line.
     pub fn to_json(&self) -> String {
+        self.to_object().to_string()
+    }
+
+    /// The same as an object.
+    pub fn to_object(&self) -> Value {
         let mut object = json!({
             "job": self.job,
             "device": self.device,
@@ -60,7 +65,7 @@ impl Summary {
         if !self.warnings.is_empty() {
             object["warning"] = self.warnings.join("; ").into();
         }
-        object.to_string()
+        object
     }
 }
 

@@ -10,20 +10,43 @@ fn without_arguments_it_does_its_job_and_checks_it() {
     let scene = Scene::new();
     let said = scene.succeed(&[]);
     for text in [
-        "48,502 bases",
-        "48,482 distinct",
-        "device",
-        "seconds",
+        "phage lambda",
+        "reads       9,700",
+        "bases       1,455,000",
+        "pairs       1,261,000, ",
         "pairs/s",
-        "1,000 found",
+        "|#",
+        "the genome, expected at 23.4",
+        "the genome, which has 48,482",
+        "insert",
+        "HashMap",
         "checked",
     ] {
         assert!(said.contains(text), "{text} is not in\n{said}");
     }
+    // Where there is no GPU, what one would do.
+    let info = scene.succeed(&["info", "--json"]);
+    let info: serde_json::Value = serde_json::from_str(&info).unwrap();
+    assert_eq!(
+        said.contains("NVIDIA H200, arrays of the host"),
+        info["cuda"] == false,
+        "{said}"
+    );
     assert_eq!(scene.files(), [""; 0]);
     assert_eq!(scene.succeed(&["--quiet"]), "");
     let json: serde_json::Value = serde_json::from_str(&scene.succeed(&["--json"])).unwrap();
-    assert_eq!(json["pairs"], 48482);
+    assert_eq!(json["pairs"], 1_261_000);
+    let (valley, peak) = (&json["valley"], json["peak"].as_u64().unwrap());
+    assert!(
+        (20..27).contains(&peak) && valley.as_u64().unwrap() < peak,
+        "{json}"
+    );
+    for map in ["gpumap", "hash_map"] {
+        for step in ["insert", "get", "dump"] {
+            let rate = json["pairs_per_second_of"][map][step].as_f64();
+            assert!(rate.is_some_and(|rate| rate > 0.0), "{map} {step}: {json}");
+        }
+    }
 }
 
 #[test]

@@ -136,8 +136,8 @@ fn counted<C: Code>(
     };
     let progress = Progress::hidden();
     let sources = [
-        Source::Embedded("text", text),
-        Source::Embedded("text", text),
+        Source::Memory("text", text.into()),
+        Source::Memory("text", text.into()),
     ];
     let mut pipeline = Pipeline::start(&sources, &settings, &progress)?;
     let mut table = Table::new(device, room);
