@@ -59,6 +59,12 @@ pub(crate) fn on_every_device(test: impl Fn(&Device)) {
     run_on_every_device(SEEDS, test);
 }
 
+/// The same on deferred streams in one order: for tests of what a call stores or allocates, which take long. Order is the
+/// matter of others.
+pub(crate) fn on_each_back_end(test: impl Fn(&Device)) {
+    run_on_every_device(1, test);
+}
+
 fn run_on_every_device(seeds: u64, test: impl Fn(&Device)) {
     if !is_gpu_required() {
         test(&Device::cpu());

@@ -142,7 +142,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
 mod tests {
     use super::*;
     use crate::Device;
-    use crate::testing::on_every_device;
+    use crate::testing::on_each_back_end;
 
     const PAIRS: usize = 12_000;
 
@@ -164,7 +164,7 @@ mod tests {
                 map.apply(&operations, keys, keys).map(drop)
             }),
         ];
-        on_every_device(|device| {
+        on_each_back_end(|device| {
             let with = |more: u64| {
                 let build = |device: &Device| {
                     let builder = ChainedMap::<u64, u64>::builder(device);

@@ -3,7 +3,7 @@
 use super::ArenaMap;
 use super::gate::{Gate, Kind};
 use crate::sync::Mutex;
-use crate::testing::on_every_device;
+use crate::testing::{on_each_back_end, on_every_device};
 use crate::{Device, Error, Result};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -119,7 +119,7 @@ fn a_refused_batch_of_large_values_leaves_neither_slots_nor_cells_behind() {
             map.insert_with_outcome(keys, values).map(drop)
         }),
     ];
-    on_every_device(|device| {
+    on_each_back_end(|device| {
         let batch = |numbers: std::ops::Range<usize>| {
             let keys: Vec<u64> = numbers.map(|i| i as u64).collect();
             let values = keys.iter().map(|&key| [key as u32; 5]).collect::<Vec<_>>();

@@ -4,7 +4,7 @@ use crate::input::Input;
 use crate::map::command::{Command, Kind};
 use crate::map::{Key, Map, Pair, Value};
 use crate::scratch::{ScratchRole, Workspace};
-use crate::testing::on_every_device;
+use crate::testing::{on_each_back_end, on_every_device};
 use crate::{Answer, Buffer, Device, Growth, Merge, Operation, Stream};
 
 use std::ptr;
@@ -154,7 +154,7 @@ fn marks_hold_until_a_pair_is_stored_in_another_way() {
             assert_eq!(tally.inserted, 0);
         }),
     ];
-    on_every_device(|device| {
+    on_each_back_end(|device| {
         let keys: Vec<u64> = (0..2 * N as u64).collect();
         let (first, second) = keys.split_at(N);
         let is_marked = |map: &Map<u64, u64>| map.core.table.read().is_marked();
@@ -454,7 +454,7 @@ fn one_value_is_that_of_every_key<K: Key, V: Value + PartialEq + std::fmt::Debug
 
 #[test]
 fn one_value_serves_all_keys_of_a_merge() {
-    on_every_device(|device| {
+    on_each_back_end(|device| {
         let hash = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         one_value_is_that_of_every_key(device, hash, 3u64);
         one_value_is_that_of_every_key(device, |i| hash(i) >> 32, 1.5f32);

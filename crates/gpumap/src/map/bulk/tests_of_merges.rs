@@ -11,7 +11,7 @@ use crate::input::Input;
 use crate::map::command::{Command, Kind};
 use crate::map::{Key, Map, Pair, Value};
 use crate::scratch::{ScratchRole, Workspace};
-use crate::testing::on_every_device;
+use crate::testing::{on_each_back_end, on_every_device};
 use crate::{Device, Growth, Merge, Number};
 
 use super::plan::Pages;
@@ -193,7 +193,7 @@ fn merges_of<K: Key, V: Merged>(device: &Device, key: impl Fn(u64) -> K) {
 
 #[test]
 fn each_pair_is_merged_once_with_pages() {
-    on_every_device(|device| {
+    on_each_back_end(|device| {
         // The last keys are reserved words.
         merges_of::<u64, u64>(device, |i| {
             i.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_sub(2)
@@ -208,7 +208,7 @@ fn each_pair_is_merged_once_with_pages() {
 
 #[test]
 fn the_last_slots_of_pages_are_merged_into() {
-    on_every_device(|device| {
+    on_each_back_end(|device| {
         // So full that many a pair lies in another page than its own, or finds no place.
         let map = Map::<u64, u64>::builder(device)
             .capacity(2 * N)
@@ -235,7 +235,7 @@ fn the_last_slots_of_pages_are_merged_into() {
 
 #[test]
 fn present_keys_are_merged_by_pages_that_have_no_room() {
-    on_every_device(|device| {
+    on_each_back_end(|device| {
         for merge in [Merge::Add, Merge::Xor] {
             let map = map::<u64, u32>(device, N, 8);
             let most = map.capacity() as u64;
@@ -293,7 +293,7 @@ fn keys_of_page(map: &Map<u64, u64>, page: u64) -> impl Iterator<Item = u64> {
 
 #[test]
 fn pairs_that_crowd_a_page_are_merged_once() {
-    on_every_device(|device| {
+    on_each_back_end(|device| {
         // As a large GPU has: the executor that checks has too little for pages of this size that are in use.
         let device = &match device.is_cuda() {
             true => device.clone(),
@@ -421,7 +421,7 @@ fn keys_that_come_often_are_combined_before_they_are_sorted() {
 
 #[test]
 fn batches_of_keys_that_come_often_are_stored_as_any_other() {
-    on_every_device(|device| {
+    on_each_back_end(|device| {
         let many = 6 * 1024;
         for (case, bulk) in [("pages", [N, N, N]), ("bins", [usize::MAX, usize::MAX, N])] {
             for keys in [skewed(many, many as u64), skewed(many, 40), vec![7; many]] {

@@ -6,7 +6,7 @@ use std::thread;
 use super::*;
 use crate::device::Device;
 use crate::map::Growth;
-use crate::testing::on_every_device;
+use crate::testing::{on_each_back_end, on_every_device};
 use crate::{Buffer, Error, Stream};
 
 /// A map of several submaps and chunks, with keys whose bits mean a state of a slot among others.
@@ -95,7 +95,7 @@ fn interrupted(map: &Map<u64, u64>, act: impl FnOnce()) -> HashMap<u64, usize> {
 
 #[test]
 fn a_map_that_is_rebuilt_meanwhile() {
-    on_every_device(|device| {
+    on_each_back_end(|device| {
         let kept = keys(20_000);
         let more: Vec<u64> = (1 << 32..(1 << 32) + 60_000).collect();
         for submaps in [1, 3] {
