@@ -28,14 +28,15 @@ pub fn is_of_device(mutant: &Mutant) -> bool {
 pub fn plant<'m>(workspace: &Workspace, mutant: &'m Mutant) -> Result<BTreeMap<&'m str, String>> {
     let mut files: BTreeMap<&str, String> = BTreeMap::new();
     for edit in &mutant.edits {
-        let before = match files.remove(&*edit.file) {
+        let (file, _) = edit.place();
+        let before = match files.remove(file) {
             Some(text) => text,
             None => {
-                fs::read_to_string(workspace.root.join(&edit.file)).context(edit.file.clone())?
+                fs::read_to_string(workspace.root.join(file)).with_context(|| file.to_owned())?
             }
         };
-        let text = replace(&before, edit).with_context(|| edit.file.clone())?;
-        files.insert(&edit.file, text);
+        let text = replace(&before, edit).with_context(|| edit.at.clone())?;
+        files.insert(file, text);
     }
     Ok(files)
 }

@@ -1,12 +1,14 @@
 //! The list of bugs, and how they are woven into a text.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::iter;
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use super::device::is_of_device;
+use super::functions::functions;
 use crate::workspace::Workspace;
 
 /// Around what is exchanged.
@@ -26,7 +28,6 @@ pub struct Mutant {
     #[serde(default)]
     pub tests: Vec<[String; 2]>,
     /// The changes that make it.
-    #[serde(rename = "edit")]
     pub edits: Vec<Edit>,
 }
 
@@ -34,12 +35,23 @@ pub struct Mutant {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Edit {
-    /// The file, from the root.
-    pub file: String,
-    /// A piece of it that is there once, with marks around the expression or the statements to exchange.
+    /// The file, from the root, and behind a colon the function, if it is in one.
+    pub at: String,
+    /// The expression or the statements to exchange, or with marks around them a piece of the text that is there once in the
+    /// functions of this name.
     pub code: String,
     /// What comes in their place.
     pub becomes: String,
+}
+
+impl Edit {
+    /// The file, and the function in it.
+    pub fn place(&self) -> (&str, Option<&str>) {
+        match self.at.split_once(": ") {
+            Some((file, function)) => (file, Some(function)),
+            None => (&self.at, None),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -65,7 +77,8 @@ pub fn by_file(mutants: &[Mutant]) -> BTreeMap<&str, Changes<'_>> {
     let woven = |(_, mutant): &(usize, &Mutant)| !is_of_device(mutant);
     for (i, mutant) in mutants.iter().enumerate().filter(woven) {
         for edit in &mutant.edits {
-            files.entry(&edit.file).or_default().push((i + 1, edit));
+            let (file, _) = edit.place();
+            files.entry(file).or_default().push((i + 1, edit));
         }
     }
     files
@@ -76,14 +89,13 @@ pub fn weave(text: &str, changes: &Changes<'_>) -> Result<String> {
     // What replaces which text.
     let mut places: BTreeMap<(usize, usize), Vec<(usize, &str)>> = BTreeMap::new();
     for (number, edit) in changes {
-        let place = find(text, &edit.code)
-            .with_context(|| format!("{}: change number {number}", edit.file))?;
+        let place = find(text, edit).with_context(|| format!("{}, bug {number}", edit.at))?;
         places
             .entry(place)
             .or_default()
             .push((*number, &edit.becomes));
     }
-    let in_python = |(_, edit): &(usize, &Edit)| edit.file.starts_with("crates/gpumap-python/");
+    let in_python = |(_, edit): &(usize, &Edit)| edit.at.starts_with("crates/gpumap-python/");
     let simt = match changes.first().is_some_and(in_python) {
         // It has no other way to the crate of the switch.
         true => "::gpumap::simt",
@@ -109,18 +121,37 @@ pub fn weave(text: &str, changes: &Changes<'_>) -> Result<String> {
 
 /// The text with one change made.
 pub fn replace(text: &str, edit: &Edit) -> Result<String> {
-    let (begin, end) = find(text, &edit.code)?;
+    let (begin, end) = find(text, edit)?;
     Ok([&text[..begin], &edit.becomes, &text[end..]].concat())
 }
 
-/// Where the marked part of the code is in the text.
-fn find(text: &str, code: &str) -> Result<(usize, usize)> {
+/// Where the text is that an edit exchanges.
+fn find(text: &str, edit: &Edit) -> Result<(usize, usize)> {
+    let code = &*edit.code;
     let parts: Vec<_> = code.split(MARKS).collect();
-    let [before, marked, behind] = parts[..] else {
-        bail!("{code:?} has no « and » around what is exchanged");
+    let (before, marked, behind) = match parts[..] {
+        [marked] => ("", marked, ""),
+        [before, marked, behind] => (before, marked, behind),
+        _ => bail!("{code:?} has other marks than one « and one »"),
     };
+    let (_, function) = edit.place();
+    let whole = || iter::once(0..text.len()).collect();
+    let scopes: Vec<_> = function.map_or_else(whole, |name| functions(text, name));
+    if scopes.is_empty() {
+        bail!("there is no such function");
+    }
     let plain = [before, marked, behind].concat();
-    let mut found = text.match_indices(&plain).map(|(at, _)| at);
+    // A function may be in another one of its name.
+    let found: BTreeSet<_> = scopes
+        .into_iter()
+        .flat_map(|scope| {
+            let found = text[scope.clone()].match_indices(&plain);
+            found
+                .map(move |(at, _)| scope.start + at)
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    let mut found = found.into_iter();
     let (Some(at), None) = (found.next(), found.next()) else {
         bail!("{plain:?} is not there once: has the code changed?");
     };
@@ -132,9 +163,9 @@ fn find(text: &str, code: &str) -> Result<(usize, usize)> {
 mod tests {
     use super::*;
 
-    fn edit(code: &str, becomes: &str) -> Edit {
+    fn edit(at: &str, code: &str, becomes: &str) -> Edit {
         Edit {
-            file: "a.rs".to_owned(),
+            at: at.to_owned(),
             code: code.to_owned(),
             becomes: becomes.to_owned(),
         }
@@ -143,9 +174,9 @@ mod tests {
     #[test]
     fn changes_are_chosen_by_their_numbers() {
         let (one, two, three) = (
-            edit("f(«a + b»)", "a"),
-            edit("f(«a + b»)", "b"),
-            edit("«g();»", ""),
+            edit("a.rs", "f(«a + b»)", "a"),
+            edit("a.rs", "a + b", "b"),
+            edit("a.rs", "g();", ""),
         );
         let woven = weave("f(a + b); g();", &vec![(3, &three), (1, &one), (2, &two)]).unwrap();
         assert_eq!(
@@ -157,12 +188,22 @@ mod tests {
     }
 
     #[test]
+    fn a_place_is_in_a_function() {
+        let text = "fn f() {\n    a\n}\n\nfn g() {\n    a\n}\n";
+        let woven = weave(text, &vec![(1, &edit("a.rs: g", "a", "b"))]).unwrap();
+        let (f, g) = woven.split_once("fn g").unwrap();
+        assert!(!f.contains("mutant") && g.contains("mutant"));
+        assert!(weave(text, &vec![(1, &edit("a.rs", "a", "b"))]).is_err());
+        assert!(weave(text, &vec![(1, &edit("a.rs: h", "a", "b"))]).is_err());
+    }
+
+    #[test]
     fn a_place_that_is_not_there_once_is_an_error() {
         for text in ["", "f(a); f(a)"] {
-            assert!(weave(text, &vec![(1, &edit("f(«a»)", "b"))]).is_err());
+            assert!(weave(text, &vec![(1, &edit("a.rs", "f(«a»)", "b"))]).is_err());
         }
-        assert!(weave("f(a)", &vec![(1, &edit("f(a)", "b"))]).is_err());
-        let (outer, inner) = (edit("«f(a)»", "b"), edit("f(«a»)", "b"));
+        assert!(weave("f(a)", &vec![(1, &edit("a.rs", "f(«a)", "b"))]).is_err());
+        let (outer, inner) = (edit("a.rs", "f(a)", "b"), edit("a.rs", "f(«a»)", "b"));
         assert!(weave("f(a)", &vec![(1, &outer), (2, &inner)]).is_err());
         assert_eq!(replace("g(f(a))", &inner).unwrap(), "g(f(b))");
         assert!(replace("f(a); f(a)", &inner).is_err());

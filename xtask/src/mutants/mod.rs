@@ -7,6 +7,7 @@
 //! `cargo xtask lint` counts in the PTX.
 
 mod device;
+mod functions;
 mod hunt;
 mod list;
 mod tree;
