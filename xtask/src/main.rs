@@ -43,11 +43,16 @@ mod workspace;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use anyhow::{Context, Result};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Builds, checks and bundles gpumap.
 #[derive(Parser)]
-#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    disable_help_subcommand = true
+)]
 struct Cli {
     /// None shows the everyday commands.
     #[command(subcommand)]
@@ -94,11 +99,17 @@ enum Command {
     Mutants(mutants::Options),
     /// Run every check that CI runs.
     Ci(ci::Options),
+    /// Show the everyday commands, all of them, or the options of one.
+    Help {
+        /// `all`, or the name of a command.
+        of: Option<String>,
+    },
 }
 
 fn main() -> ExitCode {
     let Some(command) = Cli::parse().command else {
-        print!("{}", everyday());
+        print!("{}", commands(EVERYDAY));
+        println!("\nThe others: cargo xtask help all");
         return ExitCode::SUCCESS;
     };
     match run(&command) {
@@ -111,35 +122,64 @@ fn main() -> ExitCode {
     }
 }
 
-/// The table of everyday commands, as CONTRIBUTING.md has it.
-fn everyday() -> String {
-    let rows = include_str!("../../CONTRIBUTING.md").lines();
+/// The heading of the everyday commands in CONTRIBUTING.md, and that of the others.
+const EVERYDAY: &str = "## Everyday commands";
+const LESS_OFTEN: &str = "### Less often";
+
+/// The table of commands below a heading of CONTRIBUTING.md.
+fn commands(heading: &str) -> String {
+    let lines = include_str!("../../CONTRIBUTING.md").lines();
+    let below = lines.skip_while(|&line| line != heading).skip(1);
+    let rows = below.take_while(|line| !line.starts_with('#'));
     let cells = |row: &'static str| {
         row.strip_prefix("| `")?
             .strip_suffix(" |")?
             .split_once("` | ")
     };
-    let rows = rows
-        .filter_map(cells)
-        .filter(|(command, _)| command.starts_with("cargo") || command.contains(" cargo "));
-    rows.map(|(command, rest)| {
-        let (what, time) = rest.rsplit_once(" | ").unwrap_or((rest, ""));
-        format!("{command}\n    {what} ({time})\n")
-    })
-    .collect()
+    rows.filter_map(cells)
+        .map(|(command, rest)| {
+            let (what, time) = rest.rsplit_once(" | ").unwrap_or((rest, ""));
+            format!("{command}\n    {what} ({time})\n")
+        })
+        .collect()
+}
+
+/// Prints what was asked for.
+fn help(of: Option<&str>) -> Result<()> {
+    match of {
+        None => print!("{}", commands(EVERYDAY)),
+        Some("all") => print!("{}{}", commands(EVERYDAY), commands(LESS_OFTEN)),
+        Some(name) => {
+            let mut all = Cli::command();
+            let command = all.find_subcommand_mut(name);
+            let command = command.with_context(|| {
+                format!("there is no command {name}: `cargo xtask help all` shows them")
+            })?;
+            println!("{}", command.render_long_help());
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 #[test]
-fn everyday_commands_are_those_of_the_page() {
-    let commands = everyday();
-    assert!(commands.contains("cargo xtask ci\n    everything"));
-    assert!(
-        commands.contains("GPUMAP_TEST_SEEDS=100 cargo test") && commands.contains(" (12 s)\n")
-    );
+fn every_command_is_on_one_of_the_two_pages() {
+    let (everyday, others) = (commands(EVERYDAY), commands(LESS_OFTEN));
+    assert!(everyday.contains("cargo xtask ci\n    everything"));
+    assert!(others.contains("GPUMAP_TEST_SEEDS=100 cargo test") && others.contains(" (12 s)\n"));
+    assert!(everyday.matches("\n    ").count() <= 12);
+    for command in Cli::command().get_subcommands() {
+        let name = format!("cargo xtask {}", command.get_name());
+        let found = [&everyday, &others].map(|page| {
+            let is_it = |line: &&str| line.split(" --").next() == Some(&name);
+            page.lines().filter(is_it).count()
+        });
+        let is_there = found.iter().sum::<usize>() > 0;
+        assert!(is_there || command.get_name() == "help", "{name}");
+    }
 }
 
-fn run(command: &Command) -> anyhow::Result<()> {
+fn run(command: &Command) -> Result<()> {
     let workspace = workspace::Workspace::find()?;
     match command {
         Command::Ptx(options) => ptx_command::run(&workspace, options),
@@ -161,6 +201,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Operations => operations::write(&workspace),
         Command::Mutants(options) => mutants::run(&workspace, options),
         Command::Ci(options) => ci::run(&workspace, options),
+        Command::Help { of } => help(of.as_deref()),
     }
 }
 
