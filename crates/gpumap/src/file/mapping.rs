@@ -3,6 +3,9 @@
 //! Linux lets one thread at a time write to a file, and copies 2 to 3 GB/s with it. Where a disk is behind the file
 //! that is enough. In a file system in memory (tmpfs, as `/dev/shm`) threads that fill a mapping do not wait for each
 //! other, although it costs each of them more.
+//!
+//! By hand and not by memmap2: there the advice that gives a range its memory needs the whole mapping, and here each thread
+//! has a part of its own, so that the pages are cleared by all of them.
 
 #[cfg(target_os = "linux")]
 pub(super) use linux::Mapping;

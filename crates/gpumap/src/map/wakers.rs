@@ -5,6 +5,9 @@
 //!
 //! Wakers are called, and dropped, on one thread of this library, never on the driver's: there no call of the driver is
 //! allowed, and a waker may poll its task, call any operation, or drop the last handle of a map.
+//!
+//! A [`Wish`] is no `AtomicWaker`: whether a request is the first, which queues the call that wakes, or comes after the end, has to
+//! be known in the step that leaves it.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
