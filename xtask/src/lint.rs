@@ -548,10 +548,16 @@ impl Drop for Scratch {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::*;
 
     /// Kernels with every order and width, and what they must have.
-    const TEXT: &str = include_str!("../../tests/ptx/gpumap_test_sm_90.ptx");
+    static TEXT: LazyLock<String> = LazyLock::new(|| {
+        let kernels = kernel_crates(&["gpumap-test-kernels".to_owned()]).unwrap();
+        let workspace = Workspace::find().unwrap();
+        workspace.read_ptx(kernels[0], Arch::Sm90).unwrap()
+    });
     const TABLE: &str = include_str!("../../tests/kernels/convergence.toml");
 
     /// What the lint says of a text without an assembler.
@@ -584,7 +590,7 @@ mod tests {
 
     #[test]
     fn planted_bugs_of_order_are_found() {
-        assert_eq!(findings(TEXT, Arch::Sm90, TABLE), [""; 0]);
+        assert_eq!(findings(&TEXT, Arch::Sm90, TABLE), [""; 0]);
         let words = "facade_atomic_words";
         for (kernel, code, becomes, finding) in [
             (
@@ -630,7 +636,7 @@ mod tests {
                 "ld.128: expected 1, found 0",
             ),
         ] {
-            let found = findings(&plant(TEXT, kernel, code, becomes), Arch::Sm90, TABLE);
+            let found = findings(&plant(&TEXT, kernel, code, becomes), Arch::Sm90, TABLE);
             let line = format!("{kernel} (sm_90): {finding}");
             assert!(found.contains(&line), "{line}: {found:?}");
         }
@@ -684,7 +690,7 @@ mod tests {
     #[test]
     fn unread_acquires_are_found() {
         let text = plant(
-            TEXT,
+            &TEXT,
             "facade_atomic_pairs",
             "ret;",
             "atom.acquire.gpu.global.add.u32 %r999, [%rd1], 1; ret;",

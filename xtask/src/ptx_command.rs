@@ -55,9 +55,17 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
             continue;
         }
         for (arch, text) in &built.files {
-            workspace.write_ptx(kernels, *arch, text)?;
             let path = workspace.ptx_file(kernels, *arch);
             let path = workspace.relative(&path).display();
+            // A file that is touched is compiled in again.
+            if workspace
+                .read_ptx(kernels, *arch)
+                .is_ok_and(|it| it == *text)
+            {
+                println!("{path}: as it was");
+                continue;
+            }
+            workspace.write_ptx(kernels, *arch, text)?;
             println!("{path}: {} bytes of text", text.len());
         }
     }

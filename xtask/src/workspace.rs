@@ -20,8 +20,8 @@ pub struct KernelCrate {
     pub folder: &'static str,
     /// Where its PTX goes.
     pub ptx: &'static str,
-    /// How the names of its PTX files end. What the library ships is compressed: as text it is most of the size of a
-    /// program that uses it.
+    /// How the names of its PTX files end. They are compressed, as text would be most of the size of programs and of the
+    /// tree; that of the example is for reading.
     pub ending: &'static str,
 }
 
@@ -46,25 +46,25 @@ pub const KERNEL_CRATES: [KernelCrate; 6] = [
         package: "gpumap-test-kernels",
         folder: "tests/kernels",
         ptx: "tests/ptx",
-        ending: TEXT,
+        ending: BROTLI,
     },
     KernelCrate {
         package: "gpumap-bench-kernels",
         folder: "benches/kernels",
         ptx: "benches/ptx",
-        ending: TEXT,
+        ending: BROTLI,
     },
     KernelCrate {
         package: "gpumap-map-test-kernels",
         folder: "tests/map-kernels",
         ptx: "tests/ptx",
-        ending: TEXT,
+        ending: BROTLI,
     },
     KernelCrate {
         package: "gpumap-kmer-kernels",
         folder: "crates/gpumap-cli/kernels",
         ptx: "crates/gpumap-cli/ptx",
-        ending: TEXT,
+        ending: BROTLI,
     },
     KernelCrate {
         package: "word-pairs-kernels",
@@ -213,7 +213,8 @@ mod tests {
     fn file_names() {
         let name = |i: usize, arch| ptx_file_name(KERNEL_CRATES[i], arch);
         assert_eq!(name(0, Arch::Sm90), "gpumap_sm_90.ptx.br");
-        assert_eq!(name(1, Arch::Sm70), "gpumap_test_sm_70.ptx");
-        assert_eq!(name(2, Arch::Sm90), "gpumap_bench_sm_90.ptx");
+        assert_eq!(name(1, Arch::Sm70), "gpumap_test_sm_70.ptx.br");
+        assert_eq!(name(2, Arch::Sm90), "gpumap_bench_sm_90.ptx.br");
+        assert_eq!(name(5, Arch::Sm90), "word_pairs_sm_90.ptx");
     }
 }

@@ -71,8 +71,8 @@ const SUBMAPS: [usize; 2] = [1, 9];
 pub fn register_kernels(device: &Device) -> Result<()> {
     if device.is_cuda() {
         device.register_ptx(match device.info()?.ptx {
-            Some(PtxChoice::Sm90) => include_str!("../../ptx/gpumap_bench_sm_90.ptx"),
-            _ => include_str!("../../ptx/gpumap_bench_sm_70.ptx"),
+            Some(PtxChoice::Sm90) => &include_bytes!("../../ptx/gpumap_bench_sm_90.ptx.br")[..],
+            _ => include_bytes!("../../ptx/gpumap_bench_sm_70.ptx.br"),
         })?;
     }
     Ok(())

@@ -24,8 +24,8 @@ use crate::pipeline::{IN_FLIGHT, Packed, Pipeline};
 use crate::progress::Progress;
 use crate::table::Table;
 
-const SM_70: &str = include_str!("../ptx/gpumap_kmer_sm_70.ptx");
-const SM_90: &str = include_str!("../ptx/gpumap_kmer_sm_90.ptx");
+const SM_70: &[u8] = include_bytes!("../ptx/gpumap_kmer_sm_70.ptx.br");
+const SM_90: &[u8] = include_bytes!("../ptx/gpumap_kmer_sm_90.ptx.br");
 
 const THREADS: u32 = 256;
 

@@ -14,8 +14,8 @@ const WARP: usize = 32;
 pub fn stream_on(device: &Device) -> Stream {
     if device.is_cuda() {
         let ptx = match device.info().expect("device info").ptx {
-            Some(PtxChoice::Sm90) => include_str!("../../ptx/gpumap_test_sm_90.ptx"),
-            _ => include_str!("../../ptx/gpumap_test_sm_70.ptx"),
+            Some(PtxChoice::Sm90) => &include_bytes!("../../ptx/gpumap_test_sm_90.ptx.br")[..],
+            _ => include_bytes!("../../ptx/gpumap_test_sm_70.ptx.br"),
         };
         device.register_ptx(ptx).expect("the test kernels");
     }

@@ -17,20 +17,38 @@ use crate::error::{Error, PtxError, Result};
 
 /// The texts that come with the library.
 static SM_70: LazyLock<String> =
-    LazyLock::new(|| inflate(include_bytes!("../../ptx/gpumap_sm_70.ptx.br")));
+    LazyLock::new(|| built_in(include_bytes!("../../ptx/gpumap_sm_70.ptx.br")));
 static SM_90: LazyLock<String> =
-    LazyLock::new(|| inflate(include_bytes!("../../ptx/gpumap_sm_90.ptx.br")));
+    LazyLock::new(|| built_in(include_bytes!("../../ptx/gpumap_sm_90.ptx.br")));
 
 /// Bytes that are decompressed at a time.
 const BUFFER: usize = 1 << 16;
 
-/// A text as it was before it was compressed.
-fn inflate(packed: &[u8]) -> String {
+/// The longest text that is decompressed; the library's have 8 MB.
+const LONGEST: u64 = 1 << 30;
+
+/// A text that comes with the library.
+fn built_in(packed: &[u8]) -> String {
+    let text = text_of(packed).expect("`cargo xtask ptx` compressed it, and a test reads it");
+    text.into_owned()
+}
+
+/// The text of PTX as a program carries it: as it is, or compressed by Brotli. Brotli has no mark by which it is known, and
+/// none is needed, as no stream is PTX too.
+fn text_of(ptx: &[u8]) -> Result<Cow<'_, str>, PtxError> {
+    if let Ok(text) = str::from_utf8(ptx)
+        && is_ptx(text)
+    {
+        return Ok(Cow::Borrowed(text));
+    }
     let mut text = String::new();
-    Decompressor::new(packed, BUFFER)
-        .read_to_string(&mut text)
-        .expect("`cargo xtask ptx` compressed it, and a test reads it");
-    text
+    let read = Decompressor::new(ptx, BUFFER)
+        .take(LONGEST)
+        .read_to_string(&mut text);
+    match read {
+        Ok(_) if is_ptx(&text) => Ok(Cow::Owned(text)),
+        _ => Err(PtxError::NotPtx),
+    }
 }
 
 /// How a kernel begins in the texts that come with the library.
@@ -63,13 +81,22 @@ impl From<(&'static str, u64)> for Symbol {
 /// A PTX text that has been looked at, and where it is from.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct PtxText {
-    /// The text; holds a PTX header.
+    /// The text.
     pub text: Cow<'static, str>,
     /// The file, if it is one.
     pub path: Option<PathBuf>,
-    /// Its kernels' signatures, by name. To look up a kernel that is not there is an error
+    /// Its kernels by name. To look up a kernel that is not there is an error
     /// in the eyes of the tools that watch its calls.
-    kernels: HashMap<String, u64>,
+    kernels: HashMap<String, Entry>,
+}
+
+/// A kernel of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    /// Of its arguments.
+    signature: u64,
+    /// Where its `.entry` stands: a text has 8 MB, too many to search them for each kernel that is loaded.
+    at: usize,
 }
 
 impl PtxText {
@@ -83,11 +110,9 @@ impl PtxText {
                     path: Some(path.clone()),
                     cause,
                 };
-                let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
-                    // What is not UTF-8 is a cubin, a fatbin or no kernel at all.
-                    std::io::ErrorKind::InvalidData => failed(PtxError::NotPtx),
-                    _ => failed(PtxError::Read(error.into())),
-                })?;
+                let bytes =
+                    std::fs::read(path).map_err(|error| failed(PtxError::Read(error.into())))?;
+                let text = text_of(&bytes).map_err(failed)?.into_owned();
                 let file = Self::new(text.into(), Some(path.clone()))?;
                 // At once, not when a map is half way through a call.
                 for built_in in [SM_70.as_str(), SM_90.as_str()] {
@@ -98,9 +123,12 @@ impl PtxText {
         }
     }
 
-    /// A text that was passed in.
-    pub(crate) fn from_text(text: &str) -> Result<Self> {
-        Self::new(text.to_owned().into(), None)
+    /// PTX that was passed in: a text, or one compressed by Brotli.
+    pub(crate) fn from_bytes(ptx: impl AsRef<[u8]>) -> Result<Self> {
+        match text_of(ptx.as_ref()) {
+            Ok(text) => Self::new(text.into_owned().into(), None),
+            Err(cause) => Err(Error::Ptx { path: None, cause }),
+        }
     }
 
     /// What it says of its kernels, without the memory of the text.
@@ -112,12 +140,7 @@ impl PtxText {
     }
 
     fn new(text: Cow<'static, str>, path: Option<PathBuf>) -> Result<Self> {
-        let kernels = if is_ptx(&text) {
-            kernels(&text)
-        } else {
-            Err(PtxError::NotPtx)
-        };
-        match kernels {
+        match kernels(&text) {
             Ok(kernels) => Ok(Self {
                 text,
                 path,
@@ -129,15 +152,15 @@ impl PtxText {
 
     /// Whether it has a kernel of this name, and if so whether that takes the same arguments.
     pub(crate) fn find(&self, symbol: Symbol) -> Option<Result<()>> {
-        let &found = self.kernels.get(symbol.name)?;
-        Some(self.expect(symbol.name, symbol.signature, found))
+        let found = self.kernels.get(symbol.name)?;
+        Some(self.expect(symbol.name, symbol.signature, found.signature))
     }
 
     /// Whether all kernels that it shares with another text take the same arguments as those.
     pub(crate) fn expect_same(&self, other: &Self) -> Result<()> {
-        for (kernel, &found) in &self.kernels {
-            if let Some(&expected) = other.kernels.get(kernel) {
-                self.expect(kernel, expected, found)?;
+        for (kernel, found) in &self.kernels {
+            if let Some(expected) = other.kernels.get(kernel) {
+                self.expect(kernel, expected.signature, found.signature)?;
             }
         }
         Ok(())
@@ -166,9 +189,9 @@ impl PtxText {
         let lines = text[..text.find(ENTRY)?].split_inclusive('\n');
         // The signatures of all of them are of no use to the device.
         let mut alone: String = lines.filter(|line| !line.contains(SYMBOL_PREFIX)).collect();
-        let start = text.find(&format!("{ENTRY}{name}("))?;
-        let length = text[start..].find("\n}\n")?;
-        alone.push_str(&text[start..start + length]);
+        let (before, kernel) = text.split_at_checked(self.kernels.get(name)?.at)?;
+        alone.push_str(&before[before.rfind('\n').map_or(0, |end| end + 1)..]);
+        alone.push_str(&kernel[..kernel.find("\n}\n")?]);
         alone.push_str("\n}\n");
         Some(alone)
     }
@@ -179,21 +202,19 @@ impl PtxText {
     }
 }
 
-/// The signatures of the kernels of a text, by name.
-fn kernels(text: &str) -> Result<HashMap<String, u64>, PtxError> {
+/// The kernels of a text, by name.
+fn kernels(text: &str) -> Result<HashMap<String, Entry>, PtxError> {
     let signatures: HashMap<_, _> = text.lines().filter_map(signature).collect();
-    let name = |after: &str| {
-        let after = after.trim_start();
-        let end = after.find(|c: char| c == '(' || c.is_whitespace());
-        after[..end.unwrap_or(after.len())].to_owned()
-    };
-    let names = text.split(".entry").skip(1).map(name);
-    names
-        .map(|kernel| match signatures.get(&*kernel) {
-            Some(&signature) => Ok((kernel, signature)),
+    let entries = text.match_indices(".entry").map(|(at, entry)| {
+        let behind = text[at + entry.len()..].trim_start();
+        let end = behind.find(|c: char| c == '(' || c.is_whitespace());
+        let kernel = behind[..end.unwrap_or(behind.len())].to_owned();
+        match signatures.get(&*kernel) {
+            Some(&signature) => Ok((kernel, Entry { signature, at })),
             None => Err(PtxError::NoLayout { kernel }),
-        })
-        .collect()
+        }
+    });
+    entries.collect()
 }
 
 /// The kernel and its signature, if a line of a text declares one: the 8 bytes of a symbol,
@@ -284,13 +305,15 @@ mod tests {
         let [one, two, three] = [("one", 1), ("two", u64::MAX), ("three", 1 << 63)]
             .map(|(name, signature)| Symbol { name, signature });
         let all = [one, two, three].map(declaration).concat();
-        let found = kernels(&text(&all)).unwrap();
-        assert_eq!(
-            found,
-            [one, two, three]
-                .map(|s| (s.name.to_owned(), s.signature))
-                .into()
-        );
+        let text_of_all = text(&all);
+        let found = kernels(&text_of_all).unwrap();
+        assert_eq!(found.len(), 3);
+        for Symbol { name, signature } in [one, two, three] {
+            let kernel = found[name];
+            assert_eq!(kernel.signature, signature);
+            let behind = text_of_all[kernel.at..].strip_prefix(".entry").unwrap();
+            assert!(behind.trim_start().starts_with(name));
+        }
         let two_only = declaration(two);
         assert!(
             matches!(kernels(&text(&two_only)), Err(PtxError::NoLayout { kernel }) if kernel == "one")
@@ -315,7 +338,7 @@ mod tests {
     #[test]
     fn a_kernel_with_other_arguments_is_refused() {
         let (old, new) = (Symbol::from(&old::TWIN), Symbol::from(&new::TWIN));
-        let text = PtxText::from_text(&twin(Some(old))).unwrap();
+        let text = PtxText::from_bytes(twin(Some(old))).unwrap();
         assert!(text.find(old).unwrap().is_ok());
         let error = text.find(new).unwrap().unwrap_err();
         let Error::Ptx { path: None, cause } = &error else {
@@ -338,7 +361,7 @@ mod tests {
     // Audit finding 14.
     #[test]
     fn texts_that_do_not_tell_their_layouts_are_refused() {
-        let error = PtxText::from_text(&twin(None)).unwrap_err();
+        let error = PtxText::from_bytes(twin(None)).unwrap_err();
         assert!(
             matches!(
                 &error,
@@ -425,16 +448,21 @@ mod tests {
         for choice in [PtxChoice::Sm70, PtxChoice::Sm90] {
             let text = PtxText::of(&choice).unwrap();
             assert!(text.is_built_in() && text.kernels.len() > 20);
-            let mut rest = text.text.to_string();
-            for name in text.kernels.keys() {
+            let mut kernels: Vec<_> = text.kernels.iter().collect();
+            kernels.sort_by_key(|(_, kernel)| kernel.at);
+            let (mut rest, mut end) = (String::new(), 0);
+            for (name, kernel) in kernels {
                 let alone = text.kernel_alone(name).unwrap();
                 assert!(is_ptx(&alone) && !alone.contains(SYMBOL_PREFIX));
                 let from = alone.find(ENTRY).unwrap();
                 assert_eq!(alone.matches(".entry").count(), 1);
                 assert!(alone[from..].starts_with(&format!("{ENTRY}{name}(")));
-                assert!(rest.contains(&alone[from..]));
-                rest = rest.replace(&alone[from..], "");
+                let at = kernel.at - ENTRY.find(".entry").unwrap();
+                assert!(text.text[at..].starts_with(&alone[from..]), "{name}");
+                rest += &text.text[end..at];
+                end = at + alone[from..].len();
             }
+            rest += &text.text[end..];
             // Nothing else stands between them, so nothing can be missing in a part.
             let after = &rest[rest.find(".address_size").unwrap()..];
             let other = |line: &&str| {
@@ -449,6 +477,28 @@ mod tests {
     }
 
     #[test]
+    fn compressed_ptx_is_ptx() {
+        let packed = include_bytes!("../../ptx/gpumap_sm_70.ptx.br");
+        let text = PtxText::from_bytes(packed).unwrap();
+        assert_eq!(text, PtxText::from_bytes(SM_70.as_str()).unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("same.ptx.br");
+        std::fs::write(&path, packed).unwrap();
+        let file = PtxText::of(&PtxChoice::File(path)).unwrap();
+        assert_eq!(file.text, text.text);
+        // A part of it is none.
+        let error = PtxText::from_bytes(&packed[..packed.len() / 2]).unwrap_err();
+        let not_ptx = matches!(
+            &error,
+            Error::Ptx {
+                path: None,
+                cause: PtxError::NotPtx
+            }
+        );
+        assert!(not_ptx, "{error}");
+    }
+
+    #[test]
     fn other_texts_are_not() {
         for text in [
             "",
@@ -456,7 +506,7 @@ mod tests {
             ".version 8.3\n",
             ".version 8.3\n.target sm_70\n\0",
         ] {
-            let error = PtxText::from_text(text).unwrap_err();
+            let error = PtxText::from_bytes(text).unwrap_err();
             assert!(
                 matches!(
                     error,

@@ -434,7 +434,7 @@ fn others_kernels_are_looked_at() {
         device.register_ptx(header).unwrap();
         if device.is_cuda() {
             let error = device
-                .register_ptx(&format!("{header} nonsense"))
+                .register_ptx(format!("{header} nonsense"))
                 .unwrap_err();
             assert!(
                 matches!(

@@ -517,7 +517,9 @@ pub enum PtxError {
     #[error("cannot be read: {0}; check GPUMAP_PTX, which takes auto, sm_70, sm_90 or a path")]
     Read(Arc<std::io::Error>),
     /// The text has no PTX header.
-    #[error("is not PTX: a text with .version and .target lines is needed")]
+    #[error(
+        "is not PTX: a text with .version and .target lines, or one compressed by Brotli, is needed"
+    )]
     NotPtx,
     /// A kernel does not say how its arguments are laid out, as those do that `kernel!` declares.
     #[error(

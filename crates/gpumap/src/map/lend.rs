@@ -26,8 +26,12 @@ impl Device {
     /// # Errors
     /// [`Error::Ptx`] for a text that is not PTX or that the driver rejects, and for texts of different versions of the source:
     /// with other arguments for the same kernel.
-    pub fn register_ptx_pair(&self, sm_70: &str, sm_90: &str) -> Result<()> {
-        let (sm_70, sm_90) = (PtxText::from_text(sm_70)?, PtxText::from_text(sm_90)?);
+    pub fn register_ptx_pair(
+        &self,
+        sm_70: impl AsRef<[u8]>,
+        sm_90: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        let (sm_70, sm_90) = (PtxText::from_bytes(sm_70)?, PtxText::from_bytes(sm_90)?);
         sm_90.expect_same(&sm_70)?;
         match encoding_of(self, None)? {
             Encoding::Split => self.register(sm_70, [sm_90]),

@@ -152,7 +152,7 @@ fn increment(stream: &Stream, data: &mut Buffer<u32>, grid: Grid) -> Result<()> 
 #[test]
 fn launches_find_their_kernel() {
     on_every_device(|device| {
-        device.register_ptx(&increment_ptx()).unwrap();
+        device.register_ptx(increment_ptx()).unwrap();
         let stream = Stream::new(device).unwrap();
         let mut data = Buffer::<u32>::zeroed(&stream, 1000).unwrap();
         for _ in 0..3 {
@@ -172,7 +172,7 @@ fn launches_find_their_kernel() {
 #[test]
 fn shapes_are_checked() {
     on_every_device(|device| {
-        device.register_ptx(&increment_ptx()).unwrap();
+        device.register_ptx(increment_ptx()).unwrap();
         let stream = Stream::new(device).unwrap();
         let mut data = Buffer::<u32>::zeroed(&stream, 10).unwrap();
         increment(&stream, &mut data, Grid::new(0, 128)).unwrap();
@@ -223,7 +223,7 @@ fn kernels_that_fail_or_are_missing_are_errors() {
 #[test]
 fn streams_wait_for_each_other() {
     on_every_device(|device| {
-        device.register_ptx(&increment_ptx()).unwrap();
+        device.register_ptx(increment_ptx()).unwrap();
         let (first, second) = (Stream::new(device).unwrap(), Stream::new(device).unwrap());
         let mut data = Buffer::<u32>::zeroed(&first, 1 << 16).unwrap();
         for _ in 0..10 {
@@ -245,7 +245,7 @@ fn all_that_is_queued_is_known() {
         if !device.has_own_memory() {
             return; // All that was called has ended.
         }
-        device.register_ptx(&increment_ptx()).unwrap();
+        device.register_ptx(increment_ptx()).unwrap();
         let stream = Stream::new(device).unwrap();
         let mut data = Buffer::<u32>::zeroed(&stream, 64).unwrap();
         let (to, mut host) = (data.as_mut_ptr().cast::<u8>(), [0u8; 64]);
@@ -379,7 +379,7 @@ fn events_take_the_time() {
 #[test]
 fn threads_share_a_stream() {
     on_every_device(|device| {
-        device.register_ptx(&increment_ptx()).unwrap();
+        device.register_ptx(increment_ptx()).unwrap();
         let stream = Stream::new(device).unwrap();
         let mut data = Buffer::<u32>::zeroed(&stream, 100).unwrap();
         let args = IncrementArgs {

@@ -20,8 +20,8 @@ use gpumap_map_test_kernels::script::{
     TILES_4_4, TILES_4_8, TILES_8_0, TILES_8_4, TILES_8_8,
 };
 
-pub const SM_70: &str = include_str!("../../../../tests/ptx/gpumap_map_test_sm_70.ptx");
-pub const SM_90: &str = include_str!("../../../../tests/ptx/gpumap_map_test_sm_90.ptx");
+pub const SM_70: &[u8] = include_bytes!("../../../../tests/ptx/gpumap_map_test_sm_70.ptx.br");
+pub const SM_90: &[u8] = include_bytes!("../../../../tests/ptx/gpumap_map_test_sm_90.ptx.br");
 
 /// Orders of deferred streams that a test runs in.
 const SEEDS: u64 = 2;
