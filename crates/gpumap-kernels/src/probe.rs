@@ -138,7 +138,8 @@ pub unsafe fn serve_batch<F: Format, S: Source<F>, V: Verb<F>>(
     verb: &mut V,
 ) {
     #[cfg(not(target_arch = "nvptx64"))]
-    if let Some(block) = gpumap_simt::native::block() {
+    if crate::native::ALONE || crate::native::is_here() {
+        let block = crate::native::block();
         // SAFETY: passed on.
         return unsafe { crate::native::serve(view, batch, verb, block) };
     }

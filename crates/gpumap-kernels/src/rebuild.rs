@@ -114,7 +114,8 @@ impl RebuildArgs {
 #[inline(always)]
 pub unsafe fn rebuild<F: Format>(args: &RebuildArgs) {
     #[cfg(not(target_arch = "nvptx64"))]
-    if let Some(block) = gpumap_simt::native::block() {
+    if crate::native::ALONE || crate::native::is_here() {
+        let block = crate::native::block();
         // SAFETY: passed on.
         return unsafe { crate::native::rebuild::rebuild::<F>(args, block) };
     }

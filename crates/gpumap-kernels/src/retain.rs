@@ -55,7 +55,7 @@ impl Stay {
 #[inline(always)]
 pub unsafe fn retain<F: Format>(args: &RetainArgs) {
     #[cfg(not(target_arch = "nvptx64"))]
-    if crate::native::is_here() {
+    if crate::native::ALONE || crate::native::is_here() {
         // SAFETY: passed on.
         return unsafe { retain_natively::<F>(args) };
     }

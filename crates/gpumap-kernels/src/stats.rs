@@ -31,7 +31,7 @@ kernel_args! {
 #[inline(always)]
 pub unsafe fn stats<F: Format>(args: &StatsArgs) {
     #[cfg(not(target_arch = "nvptx64"))]
-    if crate::native::is_here() {
+    if crate::native::ALONE || crate::native::is_here() {
         // SAFETY: passed on.
         return unsafe { count_natively::<F>(args) };
     }

@@ -83,6 +83,8 @@ pub enum By {
     Thread,
     /// Calls it once.
     Block,
+    /// Calls it once, and there is no code for lanes: it runs so on an executor that checks, too.
+    OnlyBlock,
 }
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -207,6 +209,7 @@ impl<A: KernelArgs> Kernel<A> {
                 By::Block if executor.is_native() => {
                     executor.launch_by_block(name, grid, &|| body(args.at()))
                 }
+                By::OnlyBlock => executor.launch_only_by_block(name, grid, &|| body(args.at())),
                 _ => executor.launch(name, grid, &|| body(args.at())),
             }
         }
@@ -285,6 +288,10 @@ macro_rules! __by {
     };
     (block) => {
         $crate::kernel::By::Block
+    };
+    // A constant of the crate that declares it.
+    ($by:ident) => {
+        $by
     };
 }
 

@@ -282,7 +282,7 @@ where
     F::Word: SharedWord,
 {
     #[cfg(not(target_arch = "nvptx64"))]
-    if crate::native::is_here() {
+    if crate::native::ALONE || crate::native::is_here() {
         // SAFETY: passed on.
         return unsafe { crate::native::pages::build::<F, IN_USE, MERGES>(args) };
     }

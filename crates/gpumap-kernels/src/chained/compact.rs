@@ -38,7 +38,8 @@ kernel_args! {
 #[inline(always)]
 pub unsafe fn compact<F: Format>(view: &ChainedView) -> u32 {
     #[cfg(not(target_arch = "nvptx64"))]
-    if let Some(block) = gpumap_simt::native::block() {
+    if crate::native::ALONE || crate::native::is_here() {
+        let block = crate::native::block();
         // SAFETY: passed on.
         return unsafe { crate::native::chains::compact::<F>(view, block) };
     }

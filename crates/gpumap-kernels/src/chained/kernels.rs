@@ -16,6 +16,8 @@ use crate::count::Counters;
 use crate::kernels::Encoding;
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::map_ref::{Named, SlotKind};
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::native::MAP_BLOCK;
 #[cfg(not(all(target_arch = "nvptx64", gpumap_sm90)))]
 use crate::slot::Split;
 #[cfg(any(not(target_arch = "nvptx64"), gpumap_sm90))]
@@ -208,57 +210,57 @@ macro_rules! chained_kernels {
         kernel! {
             /// Stores pairs, whatever is there.
             $(#[$cfg])*
-            pub static $APPEND = fn $append(args: ChainedArgs<$k, $v>) by block {
+            pub static $APPEND = fn $append(args: ChainedArgs<$k, $v>) by MAP_BLOCK {
                 body_of!($format, store::<$format, false>(&args))
             }
             /// Stores pairs whose key is absent.
             $(#[$cfg])*
-            pub static $INSERT = fn $insert(args: ChainedArgs<$k, $v>) by block {
+            pub static $INSERT = fn $insert(args: ChainedArgs<$k, $v>) by MAP_BLOCK {
                 body_of!($format, store::<$format, true>(&args))
             }
             /// Looks keys up.
             $(#[$cfg])*
-            pub static $GET = fn $get(args: ChainedArgs<$k, $v>) by block {
+            pub static $GET = fn $get(args: ChainedArgs<$k, $v>) by MAP_BLOCK {
                 body_of!($format, get::<$format>(&args))
             }
             /// Takes away one pair for each key.
             $(#[$cfg])*
-            pub static $REMOVE = fn $remove(args: ChainedArgs<$k, $v>) by block {
+            pub static $REMOVE = fn $remove(args: ChainedArgs<$k, $v>) by MAP_BLOCK {
                 body_of!($format, remove::<$format>(&args))
             }
             /// Counts the pairs with each key.
             $(#[$cfg])*
-            pub static $COUNT = fn $count(args: CountArgs<$k, $v>) by block {
+            pub static $COUNT = fn $count(args: CountArgs<$k, $v>) by MAP_BLOCK {
                 body_of!($format, count::<$format>(&args))
             }
             /// Collects the values of each key.
             $(#[$cfg])*
-            pub static $GET_ALL = fn $get_all(args: GetAllArgs<$k, $v>) by block {
+            pub static $GET_ALL = fn $get_all(args: GetAllArgs<$k, $v>) by MAP_BLOCK {
                 body_of!($format, get_all::<$format>(&args))
             }
             /// Does with each key what its operation says.
             $(#[$cfg])*
-            pub static $MIXED = fn $mixed(args: ChainedArgs<$k, $v>) by block {
+            pub static $MIXED = fn $mixed(args: ChainedArgs<$k, $v>) by MAP_BLOCK {
                 body_of!($format, mixed::<$format>(&args))
             }
             /// Compacts chains.
             $(#[$cfg])*
-            pub static $COMPACT = fn $compact(args: CompactArgs) by block {
+            pub static $COMPACT = fn $compact(args: CompactArgs) by MAP_BLOCK {
                 body_of!($format, compact_all::<$format>(&args))
             }
             /// Removes the pairs that predicates do not hold for.
             $(#[$cfg])*
-            pub static $RETAIN = fn $retain(args: RetainChainsArgs) by block {
+            pub static $RETAIN = fn $retain(args: RetainChainsArgs) by MAP_BLOCK {
                 body_of!($format, retain::<$format>(&args))
             }
             /// Dumps all pairs.
             $(#[$cfg])*
-            pub static $RETRIEVE_ALL = fn $retrieve_all(args: DumpChainsArgs<$k, $v>) by block {
+            pub static $RETRIEVE_ALL = fn $retrieve_all(args: DumpChainsArgs<$k, $v>) by MAP_BLOCK {
                 body_of!($format, dump::<$format>(&args))
             }
             /// Counts pairs, tombstones and slabs.
             $(#[$cfg])*
-            pub static $STATS = fn $stats(args: ChainStatsArgs) by block {
+            pub static $STATS = fn $stats(args: ChainStatsArgs) by MAP_BLOCK {
                 body_of!($format, stats::<$format>(&args))
             }
         }

@@ -90,7 +90,8 @@ pub(crate) const fn blocks_of_bases(view: &ChainedView) -> u64 {
 #[inline(always)]
 pub unsafe fn dump<F: Format>(args: &DumpChainsArgs<F::Key, F::Value>) {
     #[cfg(not(target_arch = "nvptx64"))]
-    if let Some(block) = gpumap_simt::native::block() {
+    if crate::native::ALONE || crate::native::is_here() {
+        let block = crate::native::block();
         // SAFETY: passed on.
         return unsafe { crate::native::chains::dump::<F>(args, block) };
     }

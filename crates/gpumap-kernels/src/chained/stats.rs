@@ -41,7 +41,8 @@ kernel_args! {
 #[inline(always)]
 pub unsafe fn stats<F: Format>(args: &ChainStatsArgs) {
     #[cfg(not(target_arch = "nvptx64"))]
-    if let Some(block) = gpumap_simt::native::block() {
+    if crate::native::ALONE || crate::native::is_here() {
+        let block = crate::native::block();
         // SAFETY: passed on.
         return unsafe { crate::native::chains::stats::<F>(args, block) };
     }

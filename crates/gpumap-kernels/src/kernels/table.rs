@@ -14,6 +14,8 @@ use super::operations::{self as operation, OperationArgs};
 use super::reply::{GetBinsArgs, get_bins};
 use crate::build::bins::Bins;
 use crate::build::page::{self, BuildArgs};
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::native::MAP_BLOCK;
 use crate::rebuild::{self, RebuildArgs};
 use crate::retain::{self, RetainArgs};
 use crate::retrieve_all::{self, RetrieveAllArgs};
@@ -109,7 +111,7 @@ pub(super) enum Row {
 macro_rules! declare {
     (
         $(#[$cfg:meta])* $list:ident $suffix:ident: $format:ty, $key:ty, $value:ty;
-        $($(#[$doc:meta])* $row:ident $(($operation:ident))? $name:ident: $args:ty = $body:expr $(, by $by:ident)?;)*
+        $($(#[$doc:meta])* $row:ident $(($operation:ident))? $name:ident: $args:ty = $body:expr;)*
     ) => { paste! {
         /// The kernels of one format.
         $(#[$cfg])*
@@ -123,7 +125,7 @@ macro_rules! declare {
 
             kernel! {$(
                 $(#[$doc])*
-                pub static [<$name:upper $suffix:upper>] = fn [<$name $suffix>](args: $args) $(by $by)? {
+                pub static [<$name:upper $suffix:upper>] = fn [<$name $suffix>](args: $args) by MAP_BLOCK {
                     body_of!(F, $body(&args))
                 }
             )*}
@@ -142,23 +144,23 @@ macro_rules! declare {
 macro_rules! pairs {
     ($($format:tt)*) => { declare! { $($format)*;
         /// Stores pairs whose key is absent.
-        Batch(Insert) insert: OperationArgs<Batch<K, V>, V> = operation::insert::<F, _>, by block;
+        Batch(Insert) insert: OperationArgs<Batch<K, V>, V> = operation::insert::<F, _>;
         /// Stores pairs in bins whose key is absent.
-        Bins(Insert) insert_bins: OperationArgs<Bins<K, V>, V> = operation::insert::<F, _>, by block;
+        Bins(Insert) insert_bins: OperationArgs<Bins<K, V>, V> = operation::insert::<F, _>;
         /// Looks keys up.
-        Batch(Get) get: OperationArgs<Batch<K, V>, V> = operation::get::<F, _>, by block;
+        Batch(Get) get: OperationArgs<Batch<K, V>, V> = operation::get::<F, _>;
         /// Looks up keys in bins that several ranks have sent.
-        Reply get_bins: GetBinsArgs<K, V> = get_bins::<F>, by block;
+        Reply get_bins: GetBinsArgs<K, V> = get_bins::<F>;
         /// Updates values of present keys, and returns what they were.
-        Batch(Touch) touch: OperationArgs<Batch<K, V>, V> = operation::touch::<F, _>, by block;
+        Batch(Touch) touch: OperationArgs<Batch<K, V>, V> = operation::touch::<F, _>;
         /// Does with each key what its operation says.
-        Batch(Mixed) mixed: OperationArgs<Batch<K, V>, V> = operation::mixed::<F, _>, by block;
+        Batch(Mixed) mixed: OperationArgs<Batch<K, V>, V> = operation::mixed::<F, _>;
         /// Makes the pages of an empty map from the pairs at their heads.
-        Build build: BuildArgs<K, V> = page::build::<F, false, false>, by block;
+        Build build: BuildArgs<K, V> = page::build::<F, false, false>;
         /// Adds the pairs at their heads to the pages of a map in use.
-        Fill fill: BuildArgs<K, V> = page::build::<F, true, false>, by block;
+        Fill fill: BuildArgs<K, V> = page::build::<F, true, false>;
         /// Dumps all pairs.
-        RetrieveAll retrieve_all: RetrieveAllArgs<K, V> = retrieve_all::dump::<F>, by block;
+        RetrieveAll retrieve_all: RetrieveAllArgs<K, V> = retrieve_all::dump::<F>;
     } };
 }
 
@@ -166,21 +168,21 @@ macro_rules! pairs {
 macro_rules! values {
     ($($format:tt)*) => { declare! { $($format)*;
         /// Updates values; stores pairs whose key is absent.
-        Batch(Merge) merge: OperationArgs<Batch<K, V>, V> = operation::merge::<F, _>, by block;
+        Batch(Merge) merge: OperationArgs<Batch<K, V>, V> = operation::merge::<F, _>;
         /// Updates values; stores pairs in bins whose key is absent.
-        Bins(Merge) merge_bins: OperationArgs<Bins<K, V>, V> = operation::merge::<F, _>, by block;
+        Bins(Merge) merge_bins: OperationArgs<Bins<K, V>, V> = operation::merge::<F, _>;
         /// Returns values; stores pairs whose key is absent.
-        Batch(GetOrInsert) get_or_insert: OperationArgs<Batch<K, V>, V> = operation::get_or_insert::<F, _>, by block;
+        Batch(GetOrInsert) get_or_insert: OperationArgs<Batch<K, V>, V> = operation::get_or_insert::<F, _>;
         /// Updates values of present keys.
-        Batch(Assign) assign: OperationArgs<Batch<K, V>, V> = operation::assign::<F, _>, by block;
+        Batch(Assign) assign: OperationArgs<Batch<K, V>, V> = operation::assign::<F, _>;
         /// Updates values of keys in bins that are present.
-        Bins(Assign) assign_bins: OperationArgs<Bins<K, V>, V> = operation::assign::<F, _>, by block;
+        Bins(Assign) assign_bins: OperationArgs<Bins<K, V>, V> = operation::assign::<F, _>;
         /// Removes pairs and returns their values.
-        Batch(Take) take: OperationArgs<Batch<K, V>, V> = operation::take::<F, _>, by block;
+        Batch(Take) take: OperationArgs<Batch<K, V>, V> = operation::take::<F, _>;
         /// Makes the pages of an empty map, and merges the values of equal keys.
-        BuildMerged build_merged: BuildArgs<K, V> = page::build::<F, false, true>, by block;
+        BuildMerged build_merged: BuildArgs<K, V> = page::build::<F, false, true>;
         /// Merges the pairs at their heads with the pages of a map in use.
-        FillMerged fill_merged: BuildArgs<K, V> = page::build::<F, true, true>, by block;
+        FillMerged fill_merged: BuildArgs<K, V> = page::build::<F, true, true>;
     } };
 }
 
@@ -188,9 +190,9 @@ macro_rules! values {
 macro_rules! ids {
     ($($format:tt)*) => { declare! { $($format)*;
         /// Replaces ids and returns the old ones; stores pairs whose key is absent.
-        Batch(Exchange) exchange: OperationArgs<Batch<K, V>, V> = operation::exchange::<F, _>, by block;
+        Batch(Exchange) exchange: OperationArgs<Batch<K, V>, V> = operation::exchange::<F, _>;
         /// Removes pairs and returns their ids.
-        Batch(Withdraw) withdraw: OperationArgs<Batch<K, V>, V> = operation::withdraw::<F, _>, by block;
+        Batch(Withdraw) withdraw: OperationArgs<Batch<K, V>, V> = operation::withdraw::<F, _>;
     } };
 }
 
@@ -198,11 +200,11 @@ macro_rules! ids {
 macro_rules! keys {
     ($($format:tt)*) => { declare! { $($format)*;
         /// Removes pairs.
-        Batch(Remove) remove: OperationArgs<Batch<K, V>, V> = operation::remove::<F, _>, by block;
+        Batch(Remove) remove: OperationArgs<Batch<K, V>, V> = operation::remove::<F, _>;
         /// Removes keys in bins.
-        Bins(Remove) remove_bins: OperationArgs<Bins<K, V>, V> = operation::remove_bins::<F>, by block;
+        Bins(Remove) remove_bins: OperationArgs<Bins<K, V>, V> = operation::remove_bins::<F>;
         /// Makes the pages of a submap from those of the one that it replaces.
-        Rebuild rebuild: RebuildArgs = rebuild::rebuild::<F>, by block;
+        Rebuild rebuild: RebuildArgs = rebuild::rebuild::<F>;
     } };
 }
 
@@ -210,17 +212,17 @@ macro_rules! keys {
 macro_rules! slots {
     ($($format:tt)*) => { declare! { $($format)*;
         /// Counts keys that are absent, or present.
-        Batch(Count) count: OperationArgs<Batch<K, V>, V> = operation::count::<F, _>, by block;
+        Batch(Count) count: OperationArgs<Batch<K, V>, V> = operation::count::<F, _>;
         /// Counts keys of pairs in bins that are absent, or present.
-        Bins(Count) count_bins: OperationArgs<Bins<K, V>, V> = operation::count::<F, _>, by block;
+        Bins(Count) count_bins: OperationArgs<Bins<K, V>, V> = operation::count::<F, _>;
         /// Takes back what a batch stored.
-        Batch(Undo) undo: OperationArgs<Batch<K, V>, V> = operation::undo::<F>, by block;
+        Batch(Undo) undo: OperationArgs<Batch<K, V>, V> = operation::undo::<F>;
         /// Stores the pairs of a submap that is being replaced, or the remaining pairs.
-        Rehash rehash: OperationArgs<Slots, V> = operation::rehash::<F>, by block;
+        Rehash rehash: OperationArgs<Slots, V> = operation::rehash::<F>;
         /// Removes what two predicates do not hold for.
-        Retain retain: RetainArgs = retain::retain::<F>, by block;
+        Retain retain: RetainArgs = retain::retain::<F>;
         /// Counts tombstones, and pairs by probe length.
-        Stats stats: StatsArgs = stats::stats::<F>, by block;
+        Stats stats: StatsArgs = stats::stats::<F>;
     } };
 }
 

@@ -29,6 +29,7 @@ pub(crate) mod slots;
 
 use core::mem::MaybeUninit;
 
+use gpumap_simt::kernel::By;
 use gpumap_simt::native::{Block, Waits, prefetch};
 use gpumap_simt::{U64x2, warp};
 
@@ -316,6 +317,31 @@ unsafe fn look<F: Format, V: Verb<F>>(
 /// took them until none is left would leave none to other threads, which come when the first block has ended.
 pub(crate) fn share_of_tiles(tiles: u64) -> u64 {
     tiles.div_ceil(u64::from(gpumap_simt::thread::grid_dim_x()))
+}
+
+/// Whether the kernels of maps have no code for lanes, and so run natively wherever they run on the host. Processors without atomics of 16
+/// bytes cannot run them natively.
+pub(crate) const ALONE: bool = cfg!(all(
+    not(feature = "lanes-on-host"),
+    any(target_arch = "aarch64", target_arch = "x86_64")
+));
+
+/// How the kernels of maps run on the host.
+pub(crate) const MAP_BLOCK: By = match ALONE {
+    true => By::OnlyBlock,
+    false => By::Block,
+};
+
+/// The native block that this thread runs.
+#[inline(always)]
+pub(crate) fn block() -> Block {
+    #[cold]
+    fn none() -> ! {
+        panic!(
+            "the kernels of maps run natively here: the feature `lanes-on-host` has their code for lanes"
+        );
+    }
+    gpumap_simt::native::block().unwrap_or_else(|| none())
 }
 
 /// Whether this thread runs a native block.

@@ -197,6 +197,30 @@ impl Executor {
         job.outcome()
     }
 
+    /// The same for a kernel that has no code for lanes, whatever the schedule.
+    ///
+    /// # Safety
+    /// As for [`launch_by_block`](Self::launch_by_block).
+    ///
+    /// # Errors
+    /// As for [`launch`](Self::launch), and that the processor cannot.
+    pub(crate) unsafe fn launch_only_by_block(
+        &self,
+        kernel: &'static str,
+        grid: Grid,
+        body: &(dyn Fn() + Sync),
+    ) -> Result<(), Fault> {
+        if !portable_atomic::AtomicU128::is_lock_free() {
+            return Err(Fault {
+                kernel,
+                block: 0,
+                kind: FaultKind::NoWideAtomics,
+            });
+        }
+        // SAFETY: passed on.
+        unsafe { self.launch_by_block(kernel, grid, body) }
+    }
+
     /// Runs several kernels at the same time, as streams do, and returns when all have ended. Under
     /// every schedule but round robin the interleaving of all their lanes is one that can be run
     /// again.

@@ -35,6 +35,9 @@ pub enum FaultKind {
     /// A kernel body tried to launch a kernel.
     #[error("launched from inside a kernel")]
     NestedLaunch,
+    /// A kernel that runs natively alone needs atomics of 16 bytes, which every x86-64 processor since 2006 has: nothing was run.
+    #[error("this processor has no atomics of 16 bytes")]
+    NoWideAtomics,
     /// No memory for the stacks of a block's threads: nothing was run.
     #[error("no stacks of {bytes} bytes for {threads} threads: {error}")]
     NoStacks {

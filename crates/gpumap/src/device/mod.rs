@@ -277,7 +277,8 @@ impl Device {
     }
 
     /// The CPU with the executor that checks kernels: each lane is a coroutine, and a collective or barrier that not all
-    /// lanes reach is [`Error::Kernel`]. For tests of kernels; about a million keys per second.
+    /// lanes reach is [`Error::Kernel`]. For tests of kernels; about a million keys per second. The library's own kernels of maps run natively
+    /// here as well, unless it is built with the feature `checked-maps`.
     ///
     /// ```
     /// use gpumap::Device;
