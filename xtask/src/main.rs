@@ -2,20 +2,15 @@
 //! `gpumap` ships, bundles the tests for a GPU machine without Rust, runs what CI runs.
 
 mod api;
-mod arch;
 mod bench_cpu;
 mod bench_report;
 mod bundle;
 mod ci;
-mod compile;
 mod compilers;
-mod convergence;
 mod deny;
-mod exceptions;
 mod explore;
 mod features;
 mod fuzz;
-mod grid;
 mod layouts;
 mod links;
 mod lint;
@@ -26,18 +21,12 @@ mod neighbours;
 mod operations;
 mod package;
 mod process;
-mod ptx;
 mod ptx_command;
-mod ptxas;
 mod python;
 mod release;
 mod sanitize;
-mod sass;
-mod spills;
 mod tables;
-mod toolchain;
 mod toolkit;
-mod wheel;
 mod words;
 mod workspace;
 
@@ -45,6 +34,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser, Subcommand};
+use gpumap_lint::{arch, compile, grid, ptx, toolchain, wheel};
 
 /// Builds, checks and bundles gpumap.
 #[derive(Parser)]

@@ -60,6 +60,7 @@ pub fn check(workspace: &Workspace) -> Result<()> {
         }
     }
     compile(workspace, &folder, &packages)?;
+    template(workspace, &folder, &packages)?;
     let bytes = program(workspace, &folder, &packages)?;
     println!("a program that uses the library: {} KB", bytes / 1000);
     if bytes > PROGRAM_BYTES {
@@ -135,6 +136,56 @@ pub fn published(workspace: &Workspace) -> Result<Vec<(String, String)>> {
             Ok((text("name")?, text("version")?))
         })
         .collect()
+}
+
+/// The example that users copy, and the paths in its manifests.
+const TEMPLATE: &str = "examples/word-pairs";
+const TEMPLATE_PATHS: [(&str, &str); 2] = [
+    ("Cargo.toml", "\"../../"),
+    ("kernels/Cargo.toml", "\"../../../"),
+];
+
+/// Copies the example elsewhere, runs it on the CPU, compiles its kernels as a user would, and checks them.
+fn template(workspace: &Workspace, folder: &Path, packages: &[(String, String)]) -> Result<()> {
+    let copy = workspace.target.join("template");
+    mirror(&workspace.root.join(TEMPLATE), &copy)?;
+    for (manifest, up) in TEMPLATE_PATHS {
+        let mut text = fs::read_to_string(copy.join(manifest))?;
+        for (name, version) in packages {
+            let there = folder.join(format!("{name}-{version}"));
+            text = text.replace(&format!("{up}crates/{name}\""), &format!("{there:?}"));
+        }
+        // What is not published is in the checkout only.
+        text = text.replace(up, &format!("\"{}/", workspace.root.display()));
+        if manifest == "Cargo.toml" {
+            text += &format!(
+                "\n[workspace]\n\n[profile.release]\nstrip = true\n\n{}",
+                patches(folder, packages)
+            );
+        }
+        fs::write(copy.join(manifest), text)?;
+    }
+    fs::copy(workspace.root.join("Cargo.lock"), copy.join("Cargo.lock"))?;
+    let mut run = process::cargo(workspace);
+    run.current_dir(&copy).args(["run", "--release", "--quiet"]);
+    let output = process::capture(run.env("GPUMAP_DEVICE", "cpu"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    if !text.contains(" launches\n") {
+        bail!("the template printed {text:?}");
+    }
+    process::run(process::cargo(workspace).args(["build", "--quiet", "--package", "gpumap-lint"]))?;
+    let lint = |action: &str| {
+        let mut command = Command::new(workspace.target.join("debug/gpumap-lint"));
+        // Not that of the workspace, whose kernels of that name go to files of the same name.
+        command.env("CARGO_TARGET_DIR", workspace.target.join("template-target"));
+        command.arg(action);
+        for (name, path) in [("--manifest-path", "kernels/Cargo.toml"), ("--ptx", "ptx")] {
+            command.arg(name).arg(copy.join(path));
+        }
+        command
+    };
+    process::run(&mut lint("ptx"))?;
+    process::run(lint("lint").arg("--tools").arg(&workspace.target))
 }
 
 /// Builds a program on the packages, runs it on the CPU, and returns its size without symbols.

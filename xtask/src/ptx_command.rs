@@ -1,22 +1,21 @@
 //! `cargo xtask ptx`: builds the PTX that is checked in, or checks that it is current.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::thread;
+use anyhow::{Context, Result, bail};
+use gpumap_lint::build::{self, Built};
+use gpumap_lint::lint;
+use gpumap_lint::ptx::header;
 
-use anyhow::{Context, Result, anyhow, bail};
-
-use crate::arch::Arch;
-use crate::compile::{self, Compiled};
 use crate::compilers::Allowed;
 use crate::layouts;
-use crate::lint;
-use crate::ptx::{bounds, header};
+use crate::lint::subject;
 use crate::toolchain::Toolchain;
 use crate::workspace::{KernelCrate, Workspace, kernel_crates};
 
 /// How many differing lines `--check` shows.
 const SHOWN: usize = 5;
+
+/// What the header names.
+const COMMAND: &str = "cargo xtask ptx";
 
 /// What to build.
 #[derive(clap::Args)]
@@ -26,12 +25,6 @@ pub struct Options {
     check: bool,
     /// Of these packages only.
     packages: Vec<String>,
-}
-
-/// The finished files' text, and what the compiler had to say.
-struct Built {
-    files: Vec<(Arch, String)>,
-    warnings: BTreeSet<String>,
 }
 
 /// Runs the command.
@@ -46,7 +39,9 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     println!("compiler: {}", toolchain.identity);
     println!("          {}", toolchain.rustc.display());
     for kernels in crates {
-        let built = build(workspace, &toolchain, kernels)?;
+        let source = workspace.source(kernels);
+        let folder = workspace.root.join(kernels.folder);
+        let built = build::build(source, &toolchain, &folder, COMMAND)?;
         for warning in &built.warnings {
             eprintln!("{warning}\n");
         }
@@ -81,64 +76,6 @@ pub fn check_shipped(workspace: &Workspace) -> Result<()> {
     run(workspace, &options)
 }
 
-fn build(workspace: &Workspace, toolchain: &Toolchain, kernels: KernelCrate) -> Result<Built> {
-    // Each build is one long compile of `core` and one of everything else: side by side they
-    // take half as long.
-    let compiled: Vec<(Arch, Compiled)> = thread::scope(|scope| {
-        Arch::ALL
-            .map(|arch| {
-                let build = move || compile::compile(workspace, toolchain, kernels.package, arch);
-                (arch, scope.spawn(build))
-            })
-            .into_iter()
-            .map(|(arch, build)| {
-                let compiled = build.join().map_err(|_| anyhow!("a build panicked"))??;
-                Ok((arch, compiled))
-            })
-            .collect::<Result<_>>()
-    })?;
-    let mut built = Built {
-        files: Vec::new(),
-        warnings: BTreeSet::new(),
-    };
-    let table = launch_bounds(workspace, kernels)?;
-    bounds::expect_all(&table, compiled.iter().map(|(_, compiled)| &*compiled.text))?;
-    for (arch, compiled) in compiled {
-        let text = dress(toolchain, kernels, &table, arch, &compiled.text)?;
-        built.files.push((arch, text));
-        built.warnings.extend(compiled.warnings);
-    }
-    Ok(built)
-}
-
-/// The launch bounds of a crate's kernels; none if it has no table of them.
-fn launch_bounds(workspace: &Workspace, kernels: KernelCrate) -> Result<bounds::Table> {
-    let table = workspace.table(kernels, "launch_bounds.toml");
-    match fs::read_to_string(&table) {
-        Ok(text) => bounds::parse(&text)
-            .with_context(|| format!("in {}", workspace.relative(&table).display())),
-        Err(_) => Ok(bounds::Table::new()),
-    }
-}
-
-/// The back end's text with the header in front and the launch bounds put in.
-fn dress(
-    toolchain: &Toolchain,
-    kernels: KernelCrate,
-    table: &bounds::Table,
-    arch: Arch,
-    text: &str,
-) -> Result<String> {
-    let text = bounds::apply(text, table)?;
-    let header = header::write(
-        kernels.package,
-        arch,
-        &toolchain.identity,
-        &compile::flags(arch),
-    );
-    Ok(header + text.trim_end() + "\n")
-}
-
 fn check(
     workspace: &Workspace,
     toolchain: &Toolchain,
@@ -156,7 +93,7 @@ fn check(
             Verdict::Current => println!("{name}: current, byte for byte"),
             Verdict::Incomparable(why) => {
                 println!("{name}: BYTES NOT COMPARED, as the list of compilers allows: {why}");
-                incomparable.push((*arch, expected.as_str()));
+                incomparable.push((*arch, expected.clone()));
             }
             Verdict::Refused(problem) => problems.push(format!("{name}: {problem}")),
             Verdict::Stale(lines) => problems.push(format!(
@@ -167,7 +104,8 @@ fn check(
         }
     }
     if !incomparable.is_empty() {
-        lint::check(workspace, kernels, &incomparable)
+        let subject = subject(workspace, kernels, incomparable);
+        lint::lint(&workspace.target, &[subject], &lint::Options::default())
             .context("the PTX as this compiler makes it does not pass the lint")?;
     }
     if !built.warnings.is_empty() {
@@ -236,9 +174,10 @@ fn differences(found: &str, expected: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arch::Arch;
 
     fn file(compiler: &str, body: &str) -> String {
-        header::write("toy", Arch::Sm70, compiler, &[]) + body
+        header::write("make", "toy", Arch::Sm70, compiler, &[]) + body
     }
 
     // Audit finding 5: a file whose compiler line was edited passed.

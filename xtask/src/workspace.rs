@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use brotli::enc::BrotliEncoderParams;
 use brotli::{CompressorWriter, Decompressor};
+use gpumap_lint::build::file_stem;
+use gpumap_lint::compile::Source;
 
 use crate::arch::Arch;
 
@@ -166,9 +168,13 @@ impl Workspace {
         write().with_context(|| format!("could not write {}", path.display()))
     }
 
-    /// A table of a kernel crate.
-    pub fn table(&self, kernels: KernelCrate, name: &str) -> PathBuf {
-        self.root.join(kernels.folder).join(name)
+    /// A kernel crate, as it is compiled.
+    pub fn source(&self, kernels: KernelCrate) -> Source<'_> {
+        Source {
+            root: &self.root,
+            target: &self.target,
+            package: kernels.package,
+        }
     }
 
     /// `path` as seen from the root, for messages.
@@ -184,8 +190,7 @@ fn ptx_file_name(
     }: KernelCrate,
     arch: Arch,
 ) -> String {
-    let stem = package.strip_suffix("-kernels").unwrap_or(package);
-    format!("{}_{arch}.{ending}", stem.replace('-', "_"))
+    format!("{}.{ending}", file_stem(package, arch))
 }
 
 #[cfg(test)]

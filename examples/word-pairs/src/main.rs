@@ -1,12 +1,12 @@
 //! `cargo run -p word-pairs [FILE]`: the pairs of words that stand near each other most often in a
-//! text, by default a chapter of the guide.
+//! text, by default in the source of this example.
 
 use std::error::Error;
 
 use gpumap::Device;
 use word_pairs::{Text, WordPairs};
 
-const TEXT: &str = include_str!("../../../docs/guide/src/how-it-works.md");
+const TEXT: &str = include_str!("lib.rs");
 
 /// Words that are at most so far apart are near each other.
 const WINDOW: u32 = 5;

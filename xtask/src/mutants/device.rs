@@ -52,12 +52,13 @@ pub fn hunt(workspace: &Workspace, mutant: &Mutant) -> Result<Outcome> {
     let packages = mutant.tests.iter().map(|[_, package]| package.clone());
     for kernels in kernel_crates(&packages.collect::<Vec<_>>())? {
         let arch = Arch::Sm90;
-        let compiled = compile::compile(&copy, &Toolchain::find()?, kernels.package, arch)?;
+        let compiled = compile::compile(copy.source(kernels), &Toolchain::find()?, arch)?;
         if compiled.text.is_empty() {
             bail!("{} has no kernel for {arch}", kernels.package);
         }
-        let differences = lint::count_differences(&copy, kernels, arch, &compiled.text)?;
-        if let Some(first) = differences.first() {
+        let texts = vec![(arch, compiled.text)];
+        let findings = gpumap_lint::lint::findings(&lint::subject(&copy, kernels, texts))?;
+        if let Some(first) = findings.first() {
             return Ok(Outcome::Killed {
                 by: format!("{LINT}: {first}"),
                 schedule: None,

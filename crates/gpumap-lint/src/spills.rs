@@ -12,8 +12,8 @@ pub struct Spills(BTreeMap<String, BTreeMap<String, u32>>);
 
 const HEADING: &str = "\
 # Bytes of stack, spill stores and spill loads that a thread may have, for each kernel that has any, by the
-# GPU that it is assembled for: the most of all releases of the assembler. `cargo xtask lint` compares,
-# `cargo xtask lint --bless` adds what is more, `cargo xtask lint --all --bless` rewrites.
+# GPU that it is assembled for: the most of all releases of the assembler. `gpumap-lint` compares, its
+# `--bless` adds what is more, `--all --bless` rewrites. In the workspace of gpumap it is `cargo xtask lint`.
 #
 # Before blessing a change: fewer live values, or launch bounds that leave more registers, are better.
 ";

@@ -16,8 +16,8 @@ pub struct Table(BTreeMap<String, BTreeMap<Arch, Counts>>);
 
 const HEADING: &str = "\
 # How many instructions of each kind every kernel has that lanes execute together, and how many that order accesses
-# or access 16 bytes at once, by the architecture of the PTX. `cargo xtask lint` compares, `cargo xtask lint --bless`
-# rewrites.
+# or access 16 bytes at once, by the architecture of the PTX. `gpumap-lint` compares, its `--bless`
+# rewrites. In the workspace of gpumap it is `cargo xtask lint`.
 #
 # Before blessing a change, find each instruction in the kernel's source: a barrier, vote, shuffle or match more than
 # the source has means that the compiler duplicated it into two branches, where lanes wait for each other at different

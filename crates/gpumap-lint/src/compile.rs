@@ -11,10 +11,31 @@ use serde_json::Value;
 use crate::arch::Arch;
 use crate::process::isolate;
 use crate::toolchain::Toolchain;
-use crate::workspace::Workspace;
 
 const TARGET: &str = "nvptx64-nvidia-cuda";
 const PROFILE: &str = "ptx";
+
+/// The profile, which the manifest need not have: one PTX module, everything inlined.
+const SETTINGS: [&str; 6] = [
+    "inherits = 'release'",
+    "lto = 'fat'",
+    "codegen-units = 1",
+    "panic = 'abort'",
+    "debug = false",
+    // As without it in `release`: what it says is part of the names in the PTX.
+    "strip = 'debuginfo'",
+];
+
+/// A crate of kernels.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// The folder of its workspace.
+    pub root: &'a Path,
+    /// Where builds go.
+    pub target: &'a Path,
+    /// Its package.
+    pub package: &'a str,
+}
 
 /// The result of the assembly of one architecture.
 pub struct Compiled {
@@ -42,31 +63,32 @@ pub fn flags(arch: Arch) -> Vec<String> {
     flags
 }
 
-/// Compiles `package` for `arch`.
-pub fn compile(
-    workspace: &Workspace,
-    toolchain: &Toolchain,
-    package: &str,
-    arch: Arch,
-) -> Result<Compiled> {
+/// Compiles `source` for `arch`.
+pub fn compile(source: Source<'_>, toolchain: &Toolchain, arch: Arch) -> Result<Compiled> {
+    let Source {
+        root,
+        target,
+        package,
+    } = source;
     // One folder for each architecture, apart from the normal build: the flags differ, so
     // sharing one would rebuild `core` at every turn.
-    let target = workspace.target.join("ptx").join(arch.name());
+    let target = target.join("ptx").join(arch.name());
     let mut rustflags = flags(arch);
     // Nothing is linked: the assembly is the result.
     rustflags.push("-Clinker=/bin/true".to_owned());
-    for (folder, name) in [(&workspace.root, "/gpumap"), (&toolchain.sysroot, "/rust")] {
+    for (folder, name) in [(root, "/gpumap"), (&*toolchain.sysroot, "/rust")] {
         rustflags.push(format!("--remap-path-prefix={}={name}", folder.display()));
     }
 
     let mut command = Command::new(&toolchain.cargo);
     isolate(&mut command)
-        .current_dir(&workspace.root)
+        .current_dir(root)
         // `-Zbuild-std` is unstable, and so are the kernels' device intrinsics.
         .env("RUSTC_BOOTSTRAP", "1")
         .env("RUSTC", &toolchain.rustc)
         .env("CARGO_ENCODED_RUSTFLAGS", rustflags.join("\u{1f}"))
         .env("CARGO_INCREMENTAL", "0")
+        .args(SETTINGS.map(|setting| format!("--config=profile.{PROFILE}.{setting}")))
         .args(["rustc", "--package", package, "--profile", PROFILE])
         .args(["--crate-type", "cdylib", "-Zbuild-std=core"])
         .args(["--target", TARGET, "--message-format=json"])

@@ -1,0 +1,73 @@
+//! The PTX of a crate of kernels as it is checked in: for every architecture, with its launch bounds, under a header
+//! that says what made it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::thread;
+
+use anyhow::{Context, Result, anyhow};
+
+use crate::arch::Arch;
+use crate::compile::{self, Compiled, Source};
+use crate::ptx::{bounds, header};
+use crate::toolchain::Toolchain;
+
+/// The table of launch bounds.
+const BOUNDS: &str = "launch_bounds.toml";
+
+/// The finished files' text, and what the compiler had to say.
+#[derive(Debug)]
+pub struct Built {
+    /// A text for each architecture.
+    pub files: Vec<(Arch, String)>,
+    /// Warnings about the kernels.
+    pub warnings: BTreeSet<String>,
+}
+
+/// Builds the texts of `source`, whose tables are in `folder`, as the command `by`.
+pub fn build(source: Source<'_>, toolchain: &Toolchain, folder: &Path, by: &str) -> Result<Built> {
+    // Each build is one long compile of `core` and one of everything else: side by side they
+    // take half as long.
+    let compiled: Vec<(Arch, Compiled)> = thread::scope(|scope| {
+        Arch::ALL
+            .map(|arch| {
+                let build = move || compile::compile(source, toolchain, arch);
+                (arch, scope.spawn(build))
+            })
+            .into_iter()
+            .map(|(arch, build)| {
+                let compiled = build.join().map_err(|_| anyhow!("a build panicked"))??;
+                Ok((arch, compiled))
+            })
+            .collect::<Result<_>>()
+    })?;
+    let mut built = Built {
+        files: Vec::new(),
+        warnings: BTreeSet::new(),
+    };
+    let table = launch_bounds(&folder.join(BOUNDS))?;
+    bounds::expect_all(&table, compiled.iter().map(|(_, compiled)| &*compiled.text))?;
+    for (arch, compiled) in compiled {
+        let text = bounds::apply(&compiled.text, &table)?;
+        let flags = compile::flags(arch);
+        let header = header::write(by, source.package, arch, &toolchain.identity, &flags);
+        built.files.push((arch, header + text.trim_end() + "\n"));
+        built.warnings.extend(compiled.warnings);
+    }
+    Ok(built)
+}
+
+/// The launch bounds of a crate's kernels; none if it has no table of them.
+fn launch_bounds(table: &Path) -> Result<bounds::Table> {
+    match fs::read_to_string(table) {
+        Ok(text) => bounds::parse(&text).with_context(|| format!("in {}", table.display())),
+        Err(_) => Ok(bounds::Table::new()),
+    }
+}
+
+/// The file name of a package's PTX without its ending: `my-kernels` has `my_sm_70`.
+pub fn file_stem(package: &str, arch: Arch) -> String {
+    let stem = package.strip_suffix("-kernels").unwrap_or(package);
+    format!("{}_{arch}", stem.replace('-', "_"))
+}
