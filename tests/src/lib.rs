@@ -15,6 +15,7 @@ pub mod faults;
 pub mod group;
 pub mod history;
 pub mod interleave;
+pub mod litmus;
 pub mod memory;
 pub mod oracle;
 pub mod pairs;

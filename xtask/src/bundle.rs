@@ -1,4 +1,4 @@
-//! `cargo xtask bundle`: one folder with the release test programs, the benchmark, the soak, the
+//! `cargo xtask bundle`: one folder with the release test programs, the benchmark, the soak, the litmus tests, the
 //! command line program, which the benchmark starts, and `run.sh`, for a GPU machine that has no Rust.
 
 use std::fs;
@@ -91,7 +91,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         out.display(),
         size as f64 / f64::from(1 << 20)
     );
-    println!("there: ./run.sh tests | sanitize | soak | torch | bench");
+    println!("there: ./run.sh tests | sanitize | litmus | soak | torch | bench");
     if tests.is_empty() {
         bail!("no test program was built");
     }

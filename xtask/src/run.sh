@@ -11,6 +11,9 @@ usage: run.sh tests [sm_90|sm_70] [test arguments]   every test on the GPU, with
                                                      compute-sanitizer (memcheck racecheck
                                                      initcheck synccheck)
        run.sh soak [arguments]                       all verbs from many streams, for minutes
+       run.sh litmus [seconds] [arguments]           the map's protocols and controls of them, with
+                                                     each PTX that runs here for as long, by default
+                                                     60; fails on an outcome that PTX forbids
        run.sh torch [seconds]                        maps beside graph captures of PyTorch, if a
                                                      python3 on the PATH has it
        run.sh bench [arguments]                      the benchmark program, suites and commands
@@ -86,12 +89,17 @@ summary() {
     [ "$passed" -gt 0 ] || die "no test ran"
 }
 
-tests() {
+# Asks for a GPU, and sets `variants` to the PTX that it can run.
+require_variants() {
     require_gpu
-    local variants=(sm_70)
+    variants=(sm_70)
     if [ "$capability" -ge 90 ]; then
         variants=(sm_90 sm_70)
     fi
+}
+
+tests() {
+    require_variants
     case ${1-} in
     sm_70 | sm_90)
         variants=("$1")
@@ -105,6 +113,16 @@ tests() {
         done
     done
     summary
+}
+
+litmus() {
+    require_variants
+    local variant code=0
+    for variant in "${variants[@]}"; do
+        echo "== litmus, $variant"
+        GPUMAP_PTX=$variant GPUMAP_DEVICE=cuda bin/gpumap-litmus "$@" || code=1
+    done
+    exit "$code"
 }
 
 sanitize() {
@@ -164,6 +182,7 @@ bench)
     require_gpu
     exec "$here/bin/gpumap-bench" "$@"
     ;;
+litmus) litmus "$@" ;;
 soak)
     require_gpu
     GPUMAP_DEVICE=cuda exec "$here/bin/gpumap-soak" "$@"

@@ -18,7 +18,7 @@ use std::fmt;
 /// What a cell or a register holds.
 pub type Value = i64;
 
-/// The first value that a name stands for. The last are numbers that programs count with.
+/// The value that the first name stands for, and how far it is to the next one: more than programs count to.
 const NAMED: Value = 1 << 32;
 
 /// The threads that an instruction interacts with.
@@ -282,6 +282,34 @@ impl Program {
         self.registers.len()
     }
 
+    /// The names of registers, by number.
+    pub fn register_names(&self) -> Vec<&str> {
+        let mut names: Vec<_> = self.registers.iter().collect();
+        names.sort_by_key(|&(_, number)| number);
+        names.into_iter().map(|(name, _)| &**name).collect()
+    }
+
+    /// The places in their order: the first cell, and how many.
+    pub fn places(&self) -> Vec<(usize, usize)> {
+        let mut places: Vec<_> = self.places.values().copied().collect();
+        places.sort_unstable();
+        places
+    }
+
+    /// The number of a cell, as `place` or `place.1`.
+    pub fn cell_number(&self, name: &str) -> Option<usize> {
+        self.cell(name).ok().map(|(cell, _)| cell)
+    }
+
+    /// The name of a value that has one, and what was added to it.
+    pub fn name_of(&self, value: Value) -> Option<(&str, Value)> {
+        let named = self
+            .names
+            .iter()
+            .find(|&(_, &of)| of / NAMED == value / NAMED);
+        named.map(|(name, of)| (&**name, value - of))
+    }
+
     /// The value of a register of that name, and of a cell as `place` or `place.1`, in an outcome.
     pub fn value(&self, outcome: &Outcome, name: &str) -> Option<Value> {
         match self.side(name, false).ok()? {
@@ -293,8 +321,9 @@ impl Program {
 
     /// An outcome, as text.
     pub fn show(&self, outcome: &Outcome) -> String {
-        let value = |value: Value| match self.names.iter().find(|&(_, &of)| of == value) {
-            Some((name, _)) => name.clone(),
+        let value = |value: Value| match self.name_of(value) {
+            Some((name, 0)) => name.to_owned(),
+            Some((name, more)) => format!("{name}+{more}"),
             None => value.to_string(),
         };
         let mut shown = Vec::new();
@@ -361,7 +390,7 @@ impl Program {
         if !word.starts_with(|c: char| c.is_ascii_uppercase()) {
             return None;
         }
-        let next = NAMED + self.names.len() as Value;
+        let next = NAMED * (1 + self.names.len() as Value);
         Some(*self.names.entry(word.to_owned()).or_insert(next))
     }
 
@@ -658,6 +687,11 @@ mod tests {
             assert_eq!(condition.holds(&outcome), holds, "{text}");
         }
         assert!(program.condition("t=1").is_err());
+        let more = Outcome {
+            registers: vec![Some(e + 3), None],
+            ..outcome.clone()
+        };
+        assert_eq!(program.show(&more), "r=E+3 [x]=E 1");
         assert_eq!(program.show(&outcome), "r=E [x]=E 1");
     }
 }

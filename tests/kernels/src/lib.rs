@@ -9,6 +9,7 @@
 pub mod aggregate;
 pub mod atomics;
 pub mod collectives;
+pub mod litmus;
 pub mod memory;
 pub mod tiles;
 

@@ -159,6 +159,7 @@ pub(super) const ALL: &[Protocol] = &[
                     "atom.release.gpu.add.b64 last",
                 )],
             ),
+            needed("all of it", &[("atom.acq_rel", "atom.relaxed")]),
             needed(
                 "atomics, not loads and stores",
                 &[(
@@ -207,6 +208,13 @@ pub(super) const ALL: &[Protocol] = &[
                     ("@w!=0 atom.release.gpu.add.b64 _, [reports], 0", ""),
                 ],
             ),
+            needed(
+                "releases and fence together",
+                &[
+                    ("atom.release", "atom.relaxed"),
+                    ("@all=1207 fence.acq_rel.gpu", ""),
+                ],
+            ),
             needed("the fence", &[("@all=1207 fence.acq_rel.gpu", "")]),
             needed(
                 "gpu scope of the fence",
@@ -246,6 +254,42 @@ pub(super) const ALL: &[Protocol] = &[
             not_needed(
                 "a relaxed load behind the fence: a plain one sees the same",
                 &[("ld.relaxed.gpu", "ld")],
+            ),
+        ],
+    },
+    Protocol {
+        name: "releases by several lanes",
+        source: UNPLACED,
+        promise: "a reader that acquires the sum of all lanes sees what each has written",
+        program: "
+            done: 0
+            data: 0 0
+            == lane, block 0
+            st.relaxed.gpu.b64 [data], 1
+            atom.release.gpu.add.b64 _, [done], 1
+            == lane, block 0
+            st.relaxed.gpu.b64 [data.1], 1
+            atom.release.gpu.add.b64 _, [done], 1
+            == reader, block 1
+            ld.acquire.gpu.b64 n, [done]
+            ld.relaxed.gpu.b64 a, [data]
+            ld.relaxed.gpu.b64 b, [data.1]",
+        forbidden: "n=2 a!=1; n=2 b!=1",
+        holds_in_halves: true,
+        has_mixed_sizes: false,
+        weakened: &[
+            needed("the releases", &[("atom.release", "atom.relaxed")]),
+            needed("the acquire", &[("ld.acquire", "ld.relaxed")]),
+            needed(
+                "gpu scope of the releases",
+                &[("atom.release.gpu", "atom.release.cta")],
+            ),
+            needed(
+                "atomics, not stores",
+                &[(
+                    "atom.release.gpu.add.b64 _, [done], 1",
+                    "st.release.gpu.b64 [done], 2",
+                )],
             ),
         ],
     },
