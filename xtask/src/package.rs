@@ -13,7 +13,7 @@ use crate::process;
 use crate::workspace::Workspace;
 
 /// What a program that uses the library may have, in bytes without symbols.
-const PROGRAM_BYTES: u64 = 6_000_000;
+const PROGRAM_BYTES: u64 = 4_600_000;
 
 /// What a registry takes for a package at most.
 const PACKAGE_BYTES: u64 = 10 << 20;
