@@ -1,5 +1,9 @@
 //! Does every set of features compile? The other steps build the workspace as a whole, so that what one crate needs and another
-//! one turns on is never missed. And is Deflate that of zlib-rs? Any crate can turn on another one for all.
+//! one turns on is never missed. And is Deflate that of zlib-rs? Any crate can turn on another one for all. And does README say how
+//! many crates a first build compiles?
+
+use std::collections::BTreeSet;
+use std::fs;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -13,6 +17,7 @@ const FOLDER: &str = "crates/";
 /// Checks each crate by itself: without features, with each of them alone, with those of the default, and with all.
 pub fn check(workspace: &Workspace) -> Result<()> {
     check_deflate(workspace)?;
+    check_numbers(workspace)?;
     let line = ["metadata", "--format-version=1", "--no-deps", "--locked"];
     let output = capture(cargo(workspace).args(line))?;
     let metadata: Value = serde_json::from_slice(&output.stdout)?;
@@ -62,6 +67,36 @@ fn check_deflate(workspace: &Workspace) -> Result<()> {
     );
     println!("flate2 has {}", features.join(", "));
     Ok(())
+}
+
+/// Expects README to have the numbers of crates that the program and the library are compiled from.
+fn check_numbers(workspace: &Workspace) -> Result<()> {
+    let readme = fs::read_to_string(workspace.root.join("README.md"))?;
+    for (package, before) in [
+        ("gpumap-cli", "The first build compiles "),
+        ("gpumap", "the library alone is "),
+    ] {
+        let mut tree = cargo(workspace);
+        tree.args(["tree", "--locked", "--package", package]);
+        tree.args(["--edges", "normal,build", "--prefix", "none"]);
+        let output = capture(&mut tree)?;
+        let crates = crates(&String::from_utf8_lossy(&output.stdout));
+        let sentence = format!("{before}{crates} crates");
+        ensure!(
+            readme.contains(&sentence),
+            "README.md must have \"{sentence}\": cargo tree lists that many"
+        );
+    }
+    Ok(())
+}
+
+/// How many crates `cargo tree` names, each of which it may name several times.
+fn crates(tree: &str) -> usize {
+    let crates = tree.lines().filter_map(|line| {
+        let mut words = line.split(' ');
+        Some((words.next()?, words.next()?))
+    });
+    crates.collect::<BTreeSet<_>>().len()
 }
 
 /// The features of flate2 that `cargo tree` names.

@@ -2,14 +2,14 @@
 //! that says what made it.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 use std::thread;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 
 use crate::arch::Arch;
 use crate::compile::{self, Compiled, Source};
+use crate::lint;
 use crate::ptx::{bounds, header};
 use crate::toolchain::Toolchain;
 
@@ -46,7 +46,7 @@ pub fn build(source: Source<'_>, toolchain: &Toolchain, folder: &Path, by: &str)
         files: Vec::new(),
         warnings: BTreeSet::new(),
     };
-    let table = launch_bounds(&folder.join(BOUNDS))?;
+    let table = lint::read(&folder.join(BOUNDS), bounds::parse)?;
     bounds::expect_all(&table, compiled.iter().map(|(_, compiled)| &*compiled.text))?;
     for (arch, compiled) in compiled {
         let text = bounds::apply(&compiled.text, &table)?;
@@ -56,14 +56,6 @@ pub fn build(source: Source<'_>, toolchain: &Toolchain, folder: &Path, by: &str)
         built.warnings.extend(compiled.warnings);
     }
     Ok(built)
-}
-
-/// The launch bounds of a crate's kernels; none if it has no table of them.
-fn launch_bounds(table: &Path) -> Result<bounds::Table> {
-    match fs::read_to_string(table) {
-        Ok(text) => bounds::parse(&text).with_context(|| format!("in {}", table.display())),
-        Err(_) => Ok(bounds::Table::new()),
-    }
 }
 
 /// The file name of a package's PTX without its ending: `my-kernels` has `my_sm_70`.

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::thread;
@@ -224,10 +225,17 @@ fn crowded(bounds: Bounds, registers: u32, gpu: &Gpu) -> Vec<String> {
     )]
 }
 
-/// What an assembler has dropped or weakened.
-fn lost(counts: &Counts, executed: &Executed) -> Vec<String> {
-    let [barriers, invalidations] = orders(counts);
-    let rules = [
+/// A name of machine code, how many there are, how many the PTX asks for, and by what.
+type Rule = (&'static str, u32, u32, &'static str);
+
+/// What orders accesses: there must be neither fewer nor more.
+fn orders(counts: &Counts, executed: &Executed) -> [Rule; 2] {
+    let both = counts.get(Kind::Fence) + counts.get(Kind::AcquireRelease);
+    let (barriers, invalidations) = (
+        both + counts.get(Kind::Release),
+        both + counts.get(Kind::Acquire),
+    );
+    [
         (
             "MEMBAR.GPU",
             executed.barriers,
@@ -240,34 +248,27 @@ fn lost(counts: &Counts, executed: &Executed) -> Vec<String> {
             invalidations,
             "fences and acquires",
         ),
-        (
-            "CAS",
-            executed.cas[0],
-            counts.get(Kind::Cas32),
-            "of 32 bits",
-        ),
-        (
-            "CAS.64",
-            executed.cas[1],
-            counts.get(Kind::Cas64),
-            "of 64 bits",
-        ),
-        (
-            "CAS.128",
-            executed.cas[2],
-            counts.get(Kind::Cas128),
-            "of 128 bits",
-        ),
-        (
+    ]
+}
+
+/// What accesses memory: there must not be fewer.
+fn accesses(counts: &Counts, executed: &Executed) -> [Rule; 6] {
+    let [cas_32, cas_64, cas_128] = executed.cas;
+    let rule = |name, found, kind, what| (name, found, counts.get(kind), what);
+    [
+        rule("CAS", cas_32, Kind::Cas32, "of 32 bits"),
+        rule("CAS.64", cas_64, Kind::Cas64, "of 64 bits"),
+        rule("CAS.128", cas_128, Kind::Cas128, "of 128 bits"),
+        rule(
             "EXCH.128",
             executed.exchanges_128,
-            counts.get(Kind::Exchange128),
+            Kind::Exchange128,
             "exchanges of 128 bits",
         ),
-        (
+        rule(
             "ST.128.STRONG",
             executed.stores_128,
-            counts.get(Kind::Store128),
+            Kind::Store128,
             "strong stores of 128 bits",
         ),
         // Half of one may be all that is used, so that fewer bytes are loaded, but not none.
@@ -277,10 +278,14 @@ fn lost(counts: &Counts, executed: &Executed) -> Vec<String> {
             counts.get(Kind::Load128).min(1),
             "strong loads of 128 bits",
         ),
-    ];
-    let lost = rules
-        .into_iter()
-        .filter(|(_, found, least, _)| found < least);
+    ]
+}
+
+/// What an assembler has dropped or weakened.
+fn lost(counts: &Counts, executed: &Executed) -> Vec<String> {
+    let rules = orders(counts, executed).into_iter();
+    let rules = rules.chain(accesses(counts, executed));
+    let lost = rules.filter(|(_, found, least, _)| found < least);
     lost.map(|(name, found, least, what)| {
         format!("{found} {name}, the PTX has {least} {what}: the assembler dropped or split one")
     })
@@ -289,35 +294,12 @@ fn lost(counts: &Counts, executed: &Executed) -> Vec<String> {
 
 /// What an assembler has more of than the PTX.
 fn copied(counts: &Counts, executed: &Executed) -> Vec<String> {
-    let [barriers, invalidations] = orders(counts);
-    let rules = [
-        (
-            "MEMBAR.GPU",
-            executed.barriers,
-            barriers,
-            "fences and releases",
-        ),
-        (
-            "CCTL.IVALL",
-            executed.invalidations,
-            invalidations,
-            "fences and acquires",
-        ),
-    ];
-    let more = rules.into_iter().filter(|(_, found, most, _)| found > most);
+    let more = orders(counts, executed).into_iter();
+    let more = more.filter(|(_, found, most, _)| found > most);
     more.map(|(name, found, most, what)| {
         format!("{found} {name}, the PTX has {most} {what}: the assembler copied one")
     })
     .collect()
-}
-
-/// Barriers and invalidations that the PTX asks for.
-fn orders(counts: &Counts) -> [u32; 2] {
-    let both = counts.get(Kind::Fence) + counts.get(Kind::AcquireRelease);
-    [
-        both + counts.get(Kind::Release),
-        both + counts.get(Kind::Acquire),
-    ]
 }
 
 /// What is wrong with the texts themselves.
@@ -382,10 +364,11 @@ fn write(path: &Path, text: &str) -> Result<()> {
 }
 
 /// A table beside the kernels; without the file, one that is empty.
-fn read<T: Default>(path: &Path, parse: impl Fn(&str) -> Result<T>) -> Result<T> {
+pub(crate) fn read<T: Default>(path: &Path, parse: impl Fn(&str) -> Result<T>) -> Result<T> {
     match fs::read_to_string(path) {
         Ok(text) => parse(&text).with_context(|| format!("in {}", path.display())),
-        Err(_) => Ok(T::default()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(T::default()),
+        Err(error) => Err(error).with_context(|| path.display().to_string()),
     }
 }
 
