@@ -81,7 +81,7 @@ pub struct FigureArgs {
     #[arg(long)]
     json: bool,
 
-    /// Where the figures go as JSON, .json or .json.gz; - is standard output, instead of the table, as with --json.
+    /// Where the figures go as JSON, .json; - is standard output, instead of the table, as with --json.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -102,7 +102,7 @@ pub struct LadderArgs {
     #[arg(long, value_name = "LADDER", value_enum, value_delimiter = ',')]
     only: Vec<Ladder>,
 
-    /// Draw the ladders as an SVG file, .svg or .svg.gz.
+    /// Draw the ladders as an SVG file, .svg.
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
 

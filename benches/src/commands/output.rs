@@ -4,8 +4,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use gpumap::file::AtomicFile;
 use serde::Serialize;
 
@@ -89,26 +87,14 @@ fn cannot_write(path: &Path) -> String {
     format!("cannot write {}", path.display())
 }
 
-/// A file whose name ends as the format demands, packed or not. Pipes and devices are called anything.
+/// A file whose name ends as the format demands. Pipes and devices are called anything.
 fn open(path: &Path, ending: &str) -> Result<AtomicFile> {
     let file = AtomicFile::create(path).with_context(|| cannot_write(path))?;
-    let packed = format!("{ending}.gz");
-    let known = [ending, &packed, "svgz"];
-    let known = &known[..if ending == "svg" { 3 } else { 2 }];
-    if file.target().is_some() && !known.iter().any(|ending| ends(path, ending)) {
-        bail!(
-            "{}: the name must end in .{ending} or .{ending}.gz",
-            path.display()
-        );
+    let is_named_so = path.extension().is_some_and(|it| it == ending);
+    if file.target().is_some() && !is_named_so {
+        bail!("{}: the name must end in .{ending}", path.display());
     }
     Ok(file)
-}
-
-fn ends(path: &Path, ending: &str) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let name = name.to_ascii_lowercase();
-    name.strip_suffix(ending)
-        .is_some_and(|stem| stem.ends_with('.'))
 }
 
 /// A file with this text on the disk, which has no name yet; none for standard output.
@@ -118,16 +104,7 @@ fn written<'a>(path: &'a Path, ending: &str, text: &str) -> Result<Option<(&'a P
         return Ok(None);
     }
     let mut file = open(path, ending)?;
-    let mut put = || {
-        if ends(path, "gz") || ends(path, "svgz") {
-            let mut packed = GzEncoder::new(&mut file, Compression::default());
-            packed.write_all(text.as_bytes())?;
-            packed.finish()?;
-        } else {
-            file.write_all(text.as_bytes())?;
-        }
-        file.sync()
-    };
-    put().with_context(|| cannot_write(path))?;
+    let put = file.write_all(text.as_bytes()).and_then(|()| file.sync());
+    put.with_context(|| cannot_write(path))?;
     Ok(Some((path, file)))
 }
