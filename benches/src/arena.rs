@@ -2,7 +2,7 @@
 //!
 //! A ceiling here is the sum of two: what the slots cost at best, and what the cells do ([`copies`]).
 
-mod copies;
+pub mod copies;
 
 use anyhow::{Result, ensure};
 use gpumap::bytemuck::Pod;

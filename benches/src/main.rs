@@ -34,6 +34,7 @@ mod size;
 mod small;
 mod sort;
 mod strings;
+mod values;
 mod verify;
 mod wide;
 
@@ -138,6 +139,7 @@ fn run(suite: Suite, options: &Options, bench: &mut Bench) -> Result<()> {
         Suite::Strings => strings::run(bench),
         Suite::Groups => groups::run(bench),
         Suite::Joins => joins::run(bench),
+        Suite::Values => values::run(bench),
         Suite::Wide => wide::run(bench),
         Suite::Size => size::run(bench),
         Suite::Small => small::run(bench),

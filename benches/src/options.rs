@@ -33,6 +33,8 @@ pub enum Suite {
     Groups,
     /// Joins to pairs of row numbers.
     Joins,
+    /// Values of 16, 64 and 256 bytes in cells and by row: alone, from four streams, and the memory while they grow.
+    Values,
     /// Maps with keys of 16 and 32 bytes.
     Wide,
     /// Maps from the size of a cache to the device's memory.

@@ -28,6 +28,8 @@ pub struct Row {
     ratio: Option<f64>,
     /// Bytes read and written, where that is what counts.
     bytes: Option<f64>,
+    /// The most memory that was taken, and the bytes of the pairs that were there then.
+    memory: Option<[u64; 2]>,
     /// The least ratio that is aimed at.
     target: Option<f64>,
     /// Where plots have it.
@@ -46,6 +48,7 @@ impl Row {
             ceiling_ms: None,
             ratio: None,
             bytes: None,
+            memory: None,
             target: None,
             point: None,
         }
@@ -64,6 +67,13 @@ impl Row {
     #[must_use]
     pub fn moving(mut self, bytes: f64) -> Self {
         self.bytes = Some(bytes);
+        self
+    }
+
+    /// With the most memory that was taken when there were pairs of so many bytes.
+    #[must_use]
+    pub fn holding(mut self, most: u64, pairs: usize) -> Self {
+        self.memory = Some([most, pairs as u64]);
         self
     }
 
@@ -103,7 +113,10 @@ impl Row {
             }
             _ => format!("{:>9} {:>9}", "-", "-"),
         };
-        println!("{:<38} {:9.3} {rate} {ceiling}", self.name, self.ms);
+        let memory = self.memory.map_or_else(String::new, |[most, pairs]| {
+            format!(" {:.2} x the pairs", most as f64 / pairs as f64)
+        });
+        println!("{:<38} {:9.3} {rate} {ceiling}{memory}", self.name, self.ms);
     }
 }
 

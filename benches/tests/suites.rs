@@ -103,6 +103,23 @@ fn rows_of_strings() {
     );
 }
 
+/// In cells, in one array by row and in segments by row: three sizes, in three ways.
+#[test]
+fn large_values_in_cells_and_by_row() {
+    run(
+        "values",
+        "0.5",
+        &[
+            (" cells insert", 9),
+            (" rows upsert", 9),
+            (" rows in segments get, hit", 9),
+            ("get, miss", 27),
+            ("4 streams", 36),
+            ("at its worst moment", 9),
+        ],
+    );
+}
+
 #[test]
 fn sorts() {
     run("sort", "0.5", &[("sort", 4), ("greatest", 2)]);
