@@ -49,7 +49,7 @@ fn dump<K: BenchKey, V: BenchValue>(bench: &mut Bench, submaps: u32, load: f64) 
     let (any, pairs) = bench.time(|| map.retrieve_all_into(&mut out_keys, &mut out))?;
     ensure!(pairs == n, "retrieve_all told of {pairs} of {n}");
     verify::dump(&out_keys.to_vec()?, &out.to_vec()?, K::sparse)?;
-    let (ordered, pairs) = bench.time(|| map.retrieve_all_ordered_into(&mut out_keys, &mut out))?;
+    let (ordered, pairs) = bench.time(|| map.retrieve_all_stable_into(&mut out_keys, &mut out))?;
     ensure!(pairs == n, "in order it told of {pairs} of {n}");
     verify::dump(&out_keys.to_vec()?, &out.to_vec()?, K::sparse)?;
 

@@ -55,7 +55,7 @@ pub fn run<K: BenchKey, V: BenchValue>(bench: &mut Bench, case: Case) -> Result<
     verbs.get()?;
     verbs.retrieve_all()?;
     verbs.merge()?;
-    verbs.assign()?;
+    verbs.update()?;
     verbs.upsert()?;
     verbs.remove()
 }
@@ -155,9 +155,9 @@ impl<K: BenchKey, V: BenchValue> Verbs<'_, '_, K, V> {
     }
 
     /// Takes back what was merged.
-    fn assign(&mut self) -> Result<()> {
+    fn update(&mut self) -> Result<()> {
         let (map, keys, n) = (&self.map, &self.inputs.keys, self.bench.n);
-        let assign = || map.assign(keys, &self.values);
+        let assign = || map.update(keys, &self.values);
         let (took, present) = self.bench.time(assign)?;
         ensure!(present == n, "assign met {present} of {n}");
         self.verify_values(0)?;

@@ -78,7 +78,7 @@ impl<K: BenchKey> Verbs<'_, '_, K> {
     fn retrieve_all(&mut self) -> Result<()> {
         let (set, n) = (&self.set, self.bench.n);
         let mut out = self.bench.zeroed::<K>(n)?;
-        let dump = || set.retrieve_keys_into(&mut out);
+        let dump = || set.keys_into(&mut out);
         let (took, keys) = self.bench.time(dump)?;
         ensure!(keys == n, "retrieve_all reported {keys} of {n}");
         // As many as there are, all different, and each of them one that was stored.

@@ -49,7 +49,7 @@ fn run_keys<K: Word + Pod>(bench: &mut Bench, percent: usize) -> Result<()> {
     let (took, ()) = bench.time(|| map.get_or_into(&absent, 7, &mut told))?;
     ensure!(told.to_vec()?.into_iter().all(|held| held == 7), "found");
     bench.add(name("get, miss"), took, gather);
-    let (took, present) = bench.time(|| map.merge_present(&keys, 0, Merge::Add))?;
+    let (took, present) = bench.time(|| map.update_with(&keys, 0, Merge::Add))?;
     ensure!(present as u64 == n, "{present} keys are present");
     bench.add(name("merge_present"), took, 2.0 * gather + add);
     let (took, new) = bench.time(|| map.merge(&keys, 0, Merge::Add))?;

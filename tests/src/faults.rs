@@ -114,7 +114,7 @@ impl<K: Pod, V: Value> Subject for WideMap<K, V> {
 impl<K: Pod> Subject for RowMap<K> {
     /// Keys with their rows.
     fn contents(&self) -> Result<Contents> {
-        self.keys_with_rows().map(sorted)
+        self.retrieve_all().map(sorted)
     }
     its_own!();
 }
@@ -122,7 +122,7 @@ impl<K: Pod> Subject for RowMap<K> {
 impl Subject for StringRowMap {
     /// Strings with their rows.
     fn contents(&self) -> Result<Contents> {
-        let (keys, rows) = self.keys_with_rows()?;
+        let (keys, rows) = self.retrieve_all()?;
         let row = |row: u32| row.to_ne_bytes().to_vec();
         let mut contents: Contents = keys
             .to_vecs()

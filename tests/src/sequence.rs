@@ -66,7 +66,10 @@ pub fn retain<K: Key + Element, V: Value + Element>(
     let values = Predicate::LessOrEqual(value::<V>(values));
     let before = oracle.len();
     oracle.retain(|&k, v| keys.holds(key(k)) && values.holds(value(*v)));
-    assert_eq!(map.retain(keys, values).unwrap(), before - oracle.len());
+    assert_eq!(
+        map.retain_where(keys, values).unwrap(),
+        before - oracle.len()
+    );
     assert_same(&contents(map), oracle, "retain");
 }
 
@@ -75,7 +78,7 @@ pub fn retain_in_set<K: Key + Element>(map: &Map<K, ()>, oracle: &mut Oracle, ke
     let keys = Predicate::LessOrEqual(key::<K>(keys));
     let before = oracle.len();
     oracle.retain(|&k, _| keys.holds(key(k)));
-    assert_eq!(map.retain(keys).unwrap(), before - oracle.len());
+    assert_eq!(map.retain_where(keys).unwrap(), before - oracle.len());
     assert_same(&contents(map), oracle, "retain");
 }
 
@@ -339,7 +342,7 @@ impl<'t, K: Key, V: Value> Sequence<'t, K, V> {
             }
             Op::RemoveValues(numbers) => {
                 let keys = self.keys(numbers);
-                let told = self.map.remove_with_values(&keys).unwrap();
+                let told = self.map.take(&keys).unwrap();
                 let told = told.into_iter().map(|v| v.map(|v| Some(value_bits(v))));
                 self.compare_removed(&keys, told);
             }
@@ -425,8 +428,8 @@ impl<'t, K: Key, V: Value> Sequence<'t, K, V> {
             Op::Merge(..) | Op::GetOrInsert(_) | Op::Extend(_) => self.store(op),
             Op::GetOrInsertInto(_) | Op::UpsertOnStream(_) => self.store(op),
             Op::Apply(mix) => self.apply(mix),
-            Op::Assign(pairs, queued) => self.assign(pairs, *queued),
-            Op::MergePresent(pairs, how) => self.merge_present(pairs, *how),
+            Op::Assign(pairs, queued) => self.update(pairs, *queued),
+            Op::MergePresent(pairs, how) => self.update_with(pairs, *how),
             _ if self.only_stores => {}
             _ => self.take_away(op),
         }

@@ -216,7 +216,7 @@ impl<V: Large> Rows<V> {
         let mut new = scratch.new.slice_mut(..len)?;
         Ok(self
             .map
-            .insert_with_new_into(&pairs.keys, &mut rows, &mut new)?)
+            .insert_with_outcome_into(&pairs.keys, &mut rows, &mut new)?)
     }
 
     fn grow(&self, column: &mut Column<V>) -> Result<()> {

@@ -36,7 +36,7 @@ trait AnyRows: Send + Sync {
     -> gpumap::Result<()>;
     fn remove(&self, keys: &Incoming, streams: &Streams) -> gpumap::Result<usize>;
     fn keys(&self, py: Python<'_>, on_device: bool, item: Item, streams: &Streams) -> Answer;
-    fn keys_with_rows(
+    fn retrieve_all(
         &self,
         py: Python<'_>,
         on_device: bool,
@@ -85,7 +85,7 @@ impl<K: Pod + Send + Sync> AnyRows for gpumap::RowMap<K> {
     ) -> gpumap::Result<usize> {
         let keys = keys.keys::<K>(streams)?;
         match new {
-            Some(new) => self.insert_with_new_into(&keys, rows, new),
+            Some(new) => self.insert_with_outcome_into(&keys, rows, new),
             None => self.insert_into(&keys, rows),
         }
     }
@@ -111,7 +111,7 @@ impl<K: Pod + Send + Sync> AnyRows for gpumap::RowMap<K> {
         keys.answer(py, len)
     }
 
-    fn keys_with_rows(
+    fn retrieve_all(
         &self,
         py: Python<'_>,
         on_device: bool,
@@ -124,7 +124,7 @@ impl<K: Pod + Send + Sync> AnyRows for gpumap::RowMap<K> {
             let rows = Places::<u32>::at(py, on_device, &stream, Dtype::I32, len)?;
             Ok((keys, rows))
         };
-        let into = |(keys, rows): &mut (_, _)| self.keys_with_rows_into(keys, rows);
+        let into = |(keys, rows): &mut (_, _)| self.retrieve_all_into(keys, rows);
         let ((keys, rows), len) = dump(py, py.detach(|| self.len()), places, into)?;
         pair(py, keys.answer(py, len)?, rows.answer(py, len)?)
     }
@@ -281,9 +281,9 @@ impl RowMap {
         self.map.keys(py, on_device, self.key, &self.streams)
     }
 
-    fn keys_with_rows(&self, py: Python<'_>, on_device: bool) -> Answer {
+    fn retrieve_all(&self, py: Python<'_>, on_device: bool) -> Answer {
         self.map
-            .keys_with_rows(py, on_device, self.key, &self.streams)
+            .retrieve_all(py, on_device, self.key, &self.streams)
     }
 
     /// The row that each key had, in the order of its new one.

@@ -92,7 +92,7 @@ impl StringRowMap {
         let new = || Places::<u8>::on_host(py, Dtype::Bool, len);
         let mut new = outcomes.then(new).transpose()?;
         py.detach(|| match &mut new {
-            Some(new) => self.map.insert_with_new_into(&strings, &mut rows, new),
+            Some(new) => self.map.insert_with_outcome_into(&strings, &mut rows, new),
             None => self.map.insert_into(&strings, &mut rows),
         })
         .map_err(exception)?;
@@ -122,8 +122,8 @@ impl StringRowMap {
         list(py, &strings, raw)
     }
 
-    fn keys_with_rows(&self, py: Python<'_>, raw: bool) -> Answer {
-        let all = py.detach(|| self.map.keys_with_rows());
+    fn retrieve_all(&self, py: Python<'_>, raw: bool) -> Answer {
+        let all = py.detach(|| self.map.retrieve_all());
         let (strings, rows) = all.map_err(exception)?;
         pair(py, list(py, &strings, raw)?, copied(py, &rows, Dtype::I32)?)
     }

@@ -299,7 +299,7 @@ impl<K: Key> AnySet for Typed<K, (), Map<K, ()>> {
             py,
             py.detach(|| self.map.len()),
             places,
-            |keys: &mut Places<K>| self.map.retrieve_keys_into(keys),
+            |keys: &mut Places<K>| self.map.keys_into(keys),
         )?;
         keys.answer(py, len)
     }

@@ -657,7 +657,7 @@ def test_arrow_arrays_that_are_too_short(device):
 def test_empty_arrays_go_out(device):
     """Y5."""
     map, wide, keys, rows = gm.Map(device=device), gm.WideMap("u64", 3, device=device), gm.Set("i32", device=device), gm.RowMap("u64", 2, device=device)
-    arrays = [*map.retrieve_all(to="device"), *wide.retrieve_all(to="device"), keys.retrieve_all(to="device"), rows.keys(to="device"), *rows.keys_with_rows(to="device"), rows.compact(to="device")]
+    arrays = [*map.retrieve_all(to="device"), *wide.retrieve_all(to="device"), keys.retrieve_all(to="device"), rows.keys(to="device"), *rows.retrieve_all(to="device"), rows.compact(to="device")]
     groups = gm.GroupBy(device=device)
     groups.batch([], n="count")
     distinct, columns = groups.finish(to="device")

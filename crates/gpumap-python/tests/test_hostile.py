@@ -368,7 +368,7 @@ def verbs(them, device):
     else:
         yield "get", lambda: np.array_equal(map.get(keys), np.arange(N))
         yield "keys", lambda: len(map.keys()) == N
-        yield "keys_with_rows", lambda: len(map.keys_with_rows()[1]) == N
+        yield "retrieve_all", lambda: len(map.retrieve_all()[1]) == N
         yield "compact", lambda: len(map.compact()) == N
         yield "trim", lambda: map.trim() is None
 

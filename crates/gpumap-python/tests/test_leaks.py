@@ -52,7 +52,7 @@ def strings():
     map = gm.StringRowMap(device="cpu")
     map.insert(words)
     assert map.keys() == words
-    assert len(map.keys_with_rows(raw=True)[0]) == map.get(np.array(words)).size
+    assert len(map.retrieve_all(raw=True)[0]) == map.get(np.array(words)).size
     map.key_columns()
 
 

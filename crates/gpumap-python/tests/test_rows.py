@@ -57,7 +57,7 @@ def test_removals_beside_a_dict(device, key, width, tmp_path):
         removed = sum(rows.pop(np.asarray(k).tobytes(), None) is not None for k in gone)
         assert map.remove(gone) == removed
         assert (len(map), map.row_bound) == (len(rows), bound)
-        keys, numbers = map.keys_with_rows()
+        keys, numbers = map.retrieve_all()
         assert [k.tobytes() for k in keys] == list(sorted(rows, key=rows.get))
         assert numbers.dtype == np.int32 and numbers.tolist() == sorted(rows.values())
         assert map.get(gone).tolist() == [-1] * len(gone)

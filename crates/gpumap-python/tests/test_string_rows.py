@@ -31,10 +31,10 @@ def test_rows_beside_a_dict(device, tmp_path):
         removed = sum(rows.pop(word, None) is not None for word in gone)
         assert map.remove(gone) == removed
         assert (len(map), map.row_bound) == (len(rows), bound)
-        keys, numbers = map.keys_with_rows()
+        keys, numbers = map.retrieve_all()
         assert keys == map.keys() == sorted(rows, key=rows.get)
         assert numbers.dtype == np.int32 and numbers.tolist() == sorted(rows.values())
-        assert map.keys(raw=True) == map.keys_with_rows(raw=True)[0] == [key.encode() for key in keys]
+        assert map.keys(raw=True) == map.retrieve_all(raw=True)[0] == [key.encode() for key in keys]
         assert map.get(gone).tolist() == [-1] * len(gone)
         assert map.contains(keys[:2] + gone[:1]).tolist() == [True] * len(keys[:2]) + [False] * len(gone[:1])
         assert map.byte_len() == sum(len(key.encode()) for key in keys) <= map.byte_capacity

@@ -33,7 +33,7 @@ fn main() -> Result<()> {
     for day in 0..4 {
         let documents = batch(day);
         let (mut rows, mut new) = (vec![0; documents.len()], vec![0; documents.len()]);
-        let fresh = seen.insert_with_new_into(&hashes(&documents), &mut rows, &mut new)?;
+        let fresh = seen.insert_with_outcome_into(&hashes(&documents), &mut rows, &mut new)?;
         println!(
             "day {day}: {fresh} of {} documents are new",
             documents.len()

@@ -151,6 +151,7 @@ mod guide {
     }
     chapters! {
         GettingStarted "getting-started.md"
+        ComingFrom "coming-from.md"
         Map "map.md"
         ChainedMaps "chained-maps.md"
         RowMaps "row-maps.md"

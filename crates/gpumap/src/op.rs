@@ -399,7 +399,7 @@ pub fn merge<'a, K: Pod, V: Value, Form>(
 
 /// Gives present keys new values; absent keys stay absent, so the map never grows. Of several pairs of the batch with
 /// one key, the value of one is there in the end. Answers how many keys of the batch were present; one that comes several
-/// times counts each time. The methods of the maps are called `assign`, as in NVIDIA's HierarchicalKV.
+/// times counts each time. The methods of the maps are called `update`, as in NVIDIA's HierarchicalKV.
 ///
 /// ```
 /// use gpumap::op::{self, Execute};
@@ -417,7 +417,7 @@ pub fn update<'a, K: Pod, V: Pod>(
 }
 
 /// Merges values with those of present keys, as [`merge`] does; absent keys stay absent. Answers how many keys of the
-/// batch were present; one that comes several times counts each time. The methods of the maps are called `merge_present`.
+/// batch were present; one that comes several times counts each time. The methods of the maps are called `update_with`.
 ///
 /// ```
 /// use gpumap::op::{self, Execute};

@@ -231,11 +231,11 @@ fn run(name: &str, batch: &Batch) -> Option<usize> {
             get = |map, b| map.get(&b.keys).map(drop);
             contains = |map, b| map.contains(&b.keys).map(drop);
             remove_with_outcome = |map, b| map.remove_with_outcome(&b.keys).map(drop);
-            remove_with_values = |map, b| map.remove_with_values(&b.keys).map(drop);
+            take = |map, b| map.take(&b.keys).map(drop);
             retain_keys = |map, b| map.retain_keys(&b.keys[10..]).map(drop);
             drain = |map, _| map.drain().map(drop);
             retrieve_all = |map, _| map.retrieve_all().map(drop);
-            retrieve_all_ordered = |map, _| map.retrieve_all_ordered().map(drop);
+            retrieve_all_stable = |map, _| map.retrieve_all_stable().map(drop);
             chunks = |map, _| map.chunks(LEN).try_for_each(|chunk| chunk.map(drop));
             save_to = |map, _| map.save_to(std::io::sink()).map(drop);
             reserve = |map, _| map.reserve(4 * LEN);
@@ -268,7 +268,7 @@ fn run(name: &str, batch: &Batch) -> Option<usize> {
             arena_get = |map, b| map.get(&b.keys).map(drop);
             arena_contains = |map, b| map.contains(&b.keys).map(drop);
             arena_remove = |map, b| map.remove(&b.keys).map(drop);
-            arena_remove_with_values = |map, b| map.remove_with_values(&b.keys).map(drop);
+            arena_take = |map, b| map.take(&b.keys).map(drop);
             arena_retrieve_all = |map, _| map.retrieve_all().map(drop);
             arena_shrink_to_fit = |map, _| map.shrink_to_fit();
         [ChainedMap<u64, u64>]

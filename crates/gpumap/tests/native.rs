@@ -35,8 +35,8 @@ fn verbs_of_one_batch() {
     assert_eq!(dumped.len(), keys.len());
     let dumped: HashMap<u64, u64> = dumped.into_iter().zip(values).collect();
     assert_eq!(dumped, expected);
-    let ordered = map.retrieve_all_ordered().unwrap();
-    assert_eq!(map.retrieve_all_ordered().unwrap(), ordered);
+    let ordered = map.retrieve_all_stable().unwrap();
+    assert_eq!(map.retrieve_all_stable().unwrap(), ordered);
     assert_eq!(
         ordered
             .0

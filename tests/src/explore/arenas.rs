@@ -96,7 +96,7 @@ fn call<K: Key>(map: &ArenaMap<K, Line>, seed: u64, n: u64) -> Told {
             .upsert(&keys, &values)
             .map(|_| (0..keys.len()).map(|i| Deed::Put(own(i))).collect()),
         4 => map
-            .remove_with_values(&keys)
+            .take(&keys)
             .map(|held| held.into_iter().map(|v| Deed::Take(read(v))).collect()),
         _ => map
             .get(&keys)

@@ -13,29 +13,29 @@ impl<K: Key, V: Value> Sequence<'_, K, V> {
         batch.bits().filter(is_there).collect()
     }
 
-    pub(super) fn assign(&mut self, pairs: &Pairs, queued: bool) {
+    pub(super) fn update(&mut self, pairs: &Pairs, queued: bool) {
         let batch = self.batch(pairs);
         let (keys, values) = (&batch.keys, &batch.values);
         let assigned = if queued {
-            let pending = self.map.on(&self.on.stream()).assign(keys, values);
+            let pending = self.map.on(&self.on.stream()).update(keys, values);
             pending.and_then(|pending| pending.wait())
         } else {
-            self.map.assign(keys, values)
+            self.map.update(keys, values)
         };
         let present = self.present(&batch);
-        assert_eq!(assigned.unwrap(), present.len(), "assign");
+        assert_eq!(assigned.unwrap(), present.len(), "update");
         oracle::adopt_upserted(&mut self.oracle, &self.map, present);
     }
 
-    pub(super) fn merge_present(&mut self, pairs: &Pairs, how: Merge) {
+    pub(super) fn update_with(&mut self, pairs: &Pairs, how: Merge) {
         if how == Merge::Add && V::NUMBER == Number::Float {
             // The order of additions is not fixed, nor which NaN comes of them; `merge` looks at those.
             return;
         }
         let batch = self.batch(pairs);
-        let merged = self.map.merge_present(&batch.keys, &batch.values, how);
+        let merged = self.map.update_with(&batch.keys, &batch.values, how);
         let present = self.present(&batch);
-        assert_eq!(merged.unwrap(), present.len(), "merge_present");
+        assert_eq!(merged.unwrap(), present.len(), "update_with");
         oracle::merge::<V>(&mut self.oracle, present, how);
     }
 }

@@ -62,9 +62,9 @@ pub enum Op {
     GetOrInsertInto(Pairs),
     /// `upsert` on a stream.
     UpsertOnStream(Pairs),
-    /// `assign`, also on a stream.
+    /// `update`, also on a stream.
     Assign(Pairs, bool),
-    /// `merge_present`.
+    /// `update_with`.
     MergePresent(Pairs, Merge),
     /// `apply`.
     Apply(Mix),
@@ -74,7 +74,7 @@ pub enum Op {
     Remove(Keys),
     /// `remove_with_outcome`.
     RemoveTold(Keys),
-    /// `remove_with_values`.
+    /// `take`.
     RemoveValues(Keys),
     /// `retain` of keys and values up to these bits.
     Retain(u64, u64),

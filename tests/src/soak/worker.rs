@@ -228,10 +228,10 @@ impl<'m, K: Key + Element, V: Value + Element> Worker<'m, K, V> {
         let keys = self.keys(&places);
         let removed = match self.random.random_range(0..3) {
             0 => {
-                let values = ok(self.map.remove_with_values(&keys))?;
+                let values = ok(self.map.take(&keys))?;
                 for (&i, value) in places.iter().zip(&values) {
                     let value = value.map(value_bits);
-                    same("remove_with_values", value, self.values[i])?;
+                    same("take", value, self.values[i])?;
                 }
                 values.iter().flatten().count()
             }
@@ -327,7 +327,7 @@ impl<'m, K: Key + Element, V: Value + Element> Worker<'m, K, V> {
             low: bound(low),
             high: bound(high),
         };
-        let removed = ok(self.map.retain(outside, Predicate::Always))?;
+        let removed = ok(self.map.retain_where(outside, Predicate::Always))?;
         let there = self.values[low..=high].iter().flatten().count();
         same("retain", removed, there)?;
         for i in low..=high {

@@ -1,4 +1,4 @@
-//! `assign` and `merge_present`: present keys get new values, absent keys stay absent, and the map stays as large as
+//! `update` and `update_with`: present keys get new values, absent keys stay absent, and the map stays as large as
 //! it is.
 
 use gpumap::{Buffer, Error, Growth, Key, Merge, Value};
@@ -29,7 +29,7 @@ fn merging_into_present_keys_equals_plain_rust() {
         let batch = Batch::<K, V>::numbered(numbers, 2);
         for how in [Merge::Add, Merge::Min, Merge::Max, Merge::And, Merge::Xor] {
             let there: Vec<_> = present(&held, &batch).collect();
-            let merged = map.merge_present(&batch.keys, &batch.values, how);
+            let merged = map.update_with(&batch.keys, &batch.values, how);
             assert_eq!(merged.unwrap(), there.len(), "{how:?}");
             assert_eq!(oracle::merge::<V>(&mut held, there, how), 0);
             noting(&format!("{how:?}"), || assert_holds(&map, &held));
@@ -49,9 +49,9 @@ fn a_map_without_room_takes_new_values() {
         }
         // None of which was there.
         let batch = Batch::<K, V>::numbered(n + 1..2 * n, 1);
-        assert_eq!(map.assign(&batch.keys, &batch.values).unwrap(), 0);
+        assert_eq!(map.update(&batch.keys, &batch.values).unwrap(), 0);
         let batch = Batch::<K, V>::numbered(0..2 * n, 2);
-        assert_eq!(map.assign(&batch.keys, &batch.values).unwrap() as u64, n);
+        assert_eq!(map.update(&batch.keys, &batch.values).unwrap() as u64, n);
         let held = batch.bits().take(n as usize).collect();
         assert_holds(&map, &held);
     }
@@ -65,19 +65,19 @@ fn nothing_and_what_does_not_fit_together() {
         let stream = on.stream();
         let batch = Batch::<K, V>::numbered(0..5, 1);
         map.insert(&batch.keys, &batch.values).unwrap();
-        assert_eq!(map.assign(&[], &[]).unwrap(), 0);
-        let nothing = map.on(&stream).assign(&[], &[]).unwrap();
+        assert_eq!(map.update(&[], &[]).unwrap(), 0);
+        let nothing = map.on(&stream).update(&[], &[]).unwrap();
         assert_eq!(nothing.wait().unwrap(), 0);
 
         let keys = Buffer::from_slice(&stream, &batch.keys).unwrap();
         let values = Buffer::from_slice(&stream, &batch.values[1..]).unwrap();
         let mut graph = map.graph(&stream);
         let refused = [
-            map.assign(&batch.keys, &batch.values[1..]).map(drop),
-            map.merge_present(&batch.keys[1..], &batch.values, Merge::Or)
+            map.update(&batch.keys, &batch.values[1..]).map(drop),
+            map.update_with(&batch.keys[1..], &batch.values, Merge::Or)
                 .map(drop),
-            map.on(&stream).assign(&keys, &values).map(drop),
-            graph.record().assign(&keys, &values),
+            map.on(&stream).update(&keys, &values).map(drop),
+            graph.record().update(&keys, &values),
         ];
         for (i, result) in refused.into_iter().enumerate() {
             let mismatch = matches!(result, Err(Error::LengthMismatch { .. }));

@@ -187,7 +187,7 @@ fn run<K: Key, V: Value>(
             let there = map.get_or_insert(keys, values).unwrap();
             Told::values(bits(there.into_iter().map(Some).collect()))
         }
-        Take => Told::values(bits(map.remove_with_values(keys).unwrap())),
+        Take => Told::values(bits(map.take(keys).unwrap())),
         RetainKeys => Told::counted(map.retain_keys(keys)),
         _ => Told::counted(map.execute(counting(what, keys, values).unwrap())),
     }

@@ -282,7 +282,7 @@ fn use_map<K: Key, V: Value>(map: &Map<K, V>, second: &Batch<K, V>) {
 
     // Of the first, some are there.
     let there: Vec<_> = first.bits().filter(|(k, _)| held.contains_key(k)).collect();
-    let merged = map.merge_present(&first.keys, &first.values, Merge::Max);
+    let merged = map.update_with(&first.keys, &first.values, Merge::Max);
     assert_eq!(merged.unwrap(), there.len());
     assert_eq!(oracle::merge::<V>(&mut held, there, Merge::Max), 0);
 
@@ -290,7 +290,7 @@ fn use_map<K: Key, V: Value>(map: &Map<K, V>, second: &Batch<K, V>) {
         .bits()
         .filter(|(k, _)| held.contains_key(k))
         .collect();
-    let assigned = map.assign(&second.keys, &second.values).unwrap();
+    let assigned = map.update(&second.keys, &second.values).unwrap();
     assert_eq!(assigned, there.len());
     assert_eq!(oracle::adopt_upserted(&mut held, map, there), 0);
     assert_holds(map, &held);

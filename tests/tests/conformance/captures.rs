@@ -65,7 +65,7 @@ fn operations_of_maps() {
             beside.run("merge", || map.merge(&keys, &keys, Merge::Max)),
             0
         );
-        assert_eq!(beside.run("assign", || map.assign(few, few)), 100);
+        assert_eq!(beside.run("update", || map.update(few, few)), 100);
         let held = beside.run("get_or_insert", || map.get_or_insert(few, few));
         assert_eq!(held, few);
         let found = beside.run("get", || map.get(&keys));
@@ -99,7 +99,7 @@ fn operations_of_maps() {
         beside.run("reserve", || map.reserve(n));
         beside.run("stats", || map.stats());
         let removed = beside.run("retain", || {
-            map.retain(Predicate::Less(7_000), Predicate::Always)
+            map.retain_where(Predicate::Less(7_000), Predicate::Always)
         });
         assert_eq!(removed, n - 1_000);
         beside.run("shrink_to_fit", || map.shrink_to_fit());

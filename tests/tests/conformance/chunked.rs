@@ -233,8 +233,8 @@ fn calls_fail_between_chunks() {
         try_every_call(on, "merge in chunks", build, |map| {
             map.merge(keys, values, Merge::Add)
         });
-        try_every_call(on, "assign in chunks", build, |map| {
-            map.assign(keys, values)
+        try_every_call(on, "update in chunks", build, |map| {
+            map.update(keys, values)
         });
         try_every_call(on, "remove in chunks", build, |map| map.remove(keys));
         try_every_call(on, "get in chunks", build, |map| {

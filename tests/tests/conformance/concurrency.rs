@@ -418,7 +418,7 @@ fn what_is_taken_out_has_every_addition() {
                         *taken.entry(key_bits(k)).or_default() += value_bits(v);
                     }
                 } else {
-                    for (&k, v) in keys.iter().zip(map.remove_with_values(&keys).unwrap()) {
+                    for (&k, v) in keys.iter().zip(map.take(&keys).unwrap()) {
                         *taken.entry(key_bits(k)).or_default() += v.map_or(0, value_bits);
                     }
                 }

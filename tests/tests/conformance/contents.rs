@@ -368,7 +368,7 @@ fn chained_maps_keep_what_a_predicate_holds_for() {
         ] {
             let before = pairs.len();
             pairs.retain(|&(k, v)| of_keys.holds(key(k)) && of_values.holds(value(v)));
-            let removed = map.retain(of_keys, of_values).unwrap();
+            let removed = map.retain_where(of_keys, of_values).unwrap();
             assert_eq!(removed, before - pairs.len());
             assert_eq!(map.len(), pairs.len());
             assert_eq!(held(map.retrieve_all().unwrap()), pairs);

@@ -103,16 +103,11 @@ fn values_of_every_kind_come_back() {
         let map = on.map::<K, V>(all.len());
         let batch = Batch::<K, V>::of(all.iter().enumerate().map(|(i, &v)| (!(i as u64), v)));
         map.insert(&batch.keys, &batch.values).unwrap();
-        let got = map.remove_with_values(&batch.keys).unwrap();
+        let got = map.take(&batch.keys).unwrap();
         let got: Vec<u64> = got.into_iter().map(|v| value_bits(v.unwrap())).collect();
         assert_eq!(got, all);
-        assert!(
-            map.remove_with_values(&batch.keys)
-                .unwrap()
-                .iter()
-                .all(Option::is_none)
-        );
-        assert!(map.remove_with_values(&[]).unwrap().is_empty());
+        assert!(map.take(&batch.keys).unwrap().iter().all(Option::is_none));
+        assert!(map.take(&[]).unwrap().is_empty());
         assert!(map.remove_with_outcome(&[]).unwrap().is_empty());
         assert!(map.is_empty());
     }

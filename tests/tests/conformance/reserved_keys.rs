@@ -59,7 +59,7 @@ fn stored_and_removed_again_and_again_with_every_verb() {
                     0 => assert_eq!(map.remove(&keys).unwrap(), keys.len()),
                     1 => assert!(map.remove_with_outcome(&keys).unwrap().iter().all(|&is| is)),
                     _ => {
-                        let got = map.remove_with_values(&keys).unwrap();
+                        let got = map.take(&keys).unwrap();
                         for (got, value) in got.iter().zip(&values) {
                             assert_eq!(got.map(value_bits), Some(value_bits(*value)));
                         }

@@ -92,10 +92,10 @@ fn by_every_kind_of_predicate() {
                         keys: stay.clone().map(|(&k, _)| k).collect(),
                         values: stay.map(|(_, &v)| v).collect(),
                     };
-                    let removed = map.retain(keys, values).unwrap();
+                    let removed = map.retain_where(keys, values).unwrap();
                     assert_eq!(removed, batch.len() - expected.len());
                     assert_holds(&map, &expected.bits().collect());
-                    assert_eq!(map.retain(keys, values).unwrap(), 0, "a second time");
+                    assert_eq!(map.retain_where(keys, values).unwrap(), 0, "a second time");
                 }
             }
         }
@@ -113,15 +113,21 @@ fn newtypes_compare_as_their_numbers() {
         let values: Vec<Cents> = (-50..52).map(Cents).collect();
         map.insert(&keys, &values).unwrap();
         let above = Predicate::GreaterOrEqual(UserId(10));
-        assert_eq!(map.retain(above, Predicate::Less(Cents(5))).unwrap(), 57);
+        assert_eq!(
+            map.retain_where(above, Predicate::Less(Cents(5))).unwrap(),
+            57
+        );
         let mut left = map.retrieve_all().unwrap().1;
         left.sort_unstable_by_key(|cents| cents.0);
         assert_eq!(left, (-40..5).map(Cents).collect::<Vec<_>>());
 
         let set: Map<UserId, ()> = on.map(1_000);
         set.insert_keys(&keys).unwrap();
-        assert_eq!(set.retain(Predicate::Less(UserId(1 << 63))).unwrap(), 2);
-        assert_eq!(set.retain(above).unwrap(), 10);
+        assert_eq!(
+            set.retain_where(Predicate::Less(UserId(1 << 63))).unwrap(),
+            2
+        );
+        assert_eq!(set.retain_where(above).unwrap(), 10);
         assert_eq!(set.len(), 90);
     };
     gpumap_tests::on_every_target(body);
@@ -137,9 +143,9 @@ fn by_plain_ranges() {
         let values: Vec<f64> = keys.iter().map(|&k| f64::from(k) / 2.0).collect();
         map.insert(&keys, &values).unwrap();
         let (low, high) = (-100, 250);
-        map.retain(Predicate::Between { low, high }, Predicate::Always)
+        map.retain_where(Predicate::Between { low, high }, Predicate::Always)
             .unwrap();
-        map.retain(Predicate::NotEqual(7), Predicate::Less(60.0))
+        map.retain_where(Predicate::NotEqual(7), Predicate::Less(60.0))
             .unwrap();
         let (mut left, _) = map.retrieve_all().unwrap();
         left.sort_unstable();
@@ -246,7 +252,7 @@ fn beside_updates_no_pair_that_satisfies_it_is_removed() {
                 writing.store(false, Ordering::Release);
             });
             while writing.load(Ordering::Acquire) {
-                map.retain(Predicate::Always, Predicate::Greater(value(0)))
+                map.retain_where(Predicate::Always, Predicate::Greater(value(0)))
                     .unwrap();
             }
         });

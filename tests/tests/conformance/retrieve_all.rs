@@ -36,7 +36,7 @@ fn bits_of<K: Key, V: Value>(pairs: impl Iterator<Item = (K, V)>) -> Vec<(u64, u
 
 /// The pairs of a map in the order of its table, as bits.
 fn bits_in_order<K: Key, V: Value>(map: &Map<K, V>) -> Vec<(u64, u64)> {
-    let (keys, values) = map.retrieve_all_ordered().unwrap();
+    let (keys, values) = map.retrieve_all_stable().unwrap();
     bits_of(keys.into_iter().zip(values))
 }
 
@@ -47,7 +47,7 @@ fn check_into<K: Key, V: Value>(on: &Target, map: &Map<K, V>, held: &Oracle, spa
     for ordered in [false, true] {
         let (mut keys, mut values) = (canaries::<K>(on, room), canaries::<V>(on, room + 1));
         let n = if ordered {
-            map.retrieve_all_ordered_into(&mut keys, &mut values)
+            map.retrieve_all_stable_into(&mut keys, &mut values)
         } else {
             map.retrieve_all_into(&mut keys, &mut values)
         };
@@ -225,7 +225,7 @@ fn in_order_what_is_removed_leaves_the_rest_where_it_was() {
                 batch.values.push(pairs::value_by(key::<K>(k), 1));
             }
             map.insert(&batch.keys, &batch.values).unwrap();
-            let (keys, values) = map.retrieve_all_ordered().unwrap();
+            let (keys, values) = map.retrieve_all_stable().unwrap();
             assert_same(&paired(&keys, &values), &batch.bits().collect(), "in order");
 
             let goes = |&i: &usize| i % 3 == 1 || (1_000..5_000).contains(&i);
@@ -326,7 +326,7 @@ fn dump<K: Key, V: Value>(on: &Target, map: &Map<K, V>, way: usize) -> Vec<(K, V
             keys.into_iter().zip(values).collect()
         }
         1 => {
-            let (keys, values) = map.retrieve_all_ordered().unwrap();
+            let (keys, values) = map.retrieve_all_stable().unwrap();
             keys.into_iter().zip(values).collect()
         }
         2 => {

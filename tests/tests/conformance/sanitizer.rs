@@ -185,7 +185,7 @@ fn sanitizer_removing_and_storing_again() {
             let values = Buffer::from_slice(&on.stream(), &batch.values).unwrap();
             for round in 0..9 {
                 assert_eq!(map.upsert(&keys, &values).unwrap(), batch.len());
-                assert_eq!(map.assign(&keys, &values).unwrap(), batch.len());
+                assert_eq!(map.update(&keys, &values).unwrap(), batch.len());
                 let held = map.get_or_insert(&keys, &values).unwrap();
                 let same = held.iter().zip(&batch.values);
                 assert!(
@@ -195,7 +195,7 @@ fn sanitizer_removing_and_storing_again() {
                 let removed = match round % 3 {
                     0 => map.remove(&keys).unwrap(),
                     1 => map.remove_with_outcome(&keys).unwrap().len(),
-                    _ => map.remove_with_values(&keys).unwrap().len(),
+                    _ => map.take(&keys).unwrap().len(),
                 };
                 assert_eq!(removed, batch.len());
                 assert_holds(&map, &Oracle::new());
@@ -281,7 +281,7 @@ fn sanitizer_large_batches() {
             }
             let most = Batch::<K, V>::numbered(n..2 * n, 3);
             let there: Vec<_> = most.bits().filter(|(k, _)| held.contains_key(k)).collect();
-            assert_eq!(map.assign(&most.keys, &most.values).unwrap(), there.len());
+            assert_eq!(map.update(&most.keys, &most.values).unwrap(), there.len());
             held.extend(there);
             assert_holds(&map, &held);
         }
@@ -307,7 +307,7 @@ fn sanitizer_retain_stats_and_growth() {
             let low = nth_key::<K>(1);
             let keys = Predicate::GreaterOrEqual(low);
             held.retain(|&k, _| keys.holds(key(k)));
-            let removed = map.retain(keys, Predicate::Always).unwrap();
+            let removed = map.retain_where(keys, Predicate::Always).unwrap();
             assert_eq!(
                 (removed, map.stats().unwrap().tombstones),
                 (900 - held.len(), removed)
@@ -369,7 +369,7 @@ fn sanitizer_wide_maps() {
             assert_eq!((found, map.len()), (gone, 0));
             // In rows that are used again.
             assert_eq!(map.upsert(&twice, &ones).unwrap(), len);
-            assert_eq!(map.assign(&twice, &ones).unwrap(), 2 * len);
+            assert_eq!(map.update(&twice, &ones).unwrap(), 2 * len);
             map.remove(&all[..gone]).unwrap();
             let (mut keys, mut values) = (
                 unwritten::<K>(&stream, len - gone),
@@ -403,7 +403,7 @@ fn sanitizer_row_maps() {
             let twice = on_device(&[&all[..], &all].concat());
             let mut rows = unwritten::<u32>(&stream, 2 * len);
             let mut new = unwritten::<u8>(&stream, 2 * len);
-            let inserted = map.insert_with_new_into(&twice, &mut rows, &mut new);
+            let inserted = map.insert_with_outcome_into(&twice, &mut rows, &mut new);
             assert_eq!(inserted.unwrap(), len);
             let expected = (0..n as u32).chain(0..n as u32);
             assert!(rows.to_vec().unwrap().into_iter().eq(expected));
@@ -414,7 +414,7 @@ fn sanitizer_row_maps() {
             assert_eq!(removed.unwrap(), gone);
             let mut there = unwritten::<K>(&stream, len / 3);
             let mut rows = unwritten::<u32>(&stream, len / 3);
-            let dumped = map.keys_with_rows_into(&mut there, &mut rows);
+            let dumped = map.retrieve_all_into(&mut there, &mut rows);
             assert_eq!(dumped.unwrap(), len / 3);
             assert!(rows.to_vec().unwrap().into_iter().eq(gone as u32..n as u32));
             let there = there.to_vec().unwrap();
@@ -474,7 +474,7 @@ fn sanitizer_string_rows() {
             for expected in [len, 0] {
                 let mut rows = unwritten::<u32>(&stream, len);
                 let mut new = unwritten::<u8>(&stream, len);
-                let inserted = map.insert_with_new_into(&all, &mut rows, &mut new);
+                let inserted = map.insert_with_outcome_into(&all, &mut rows, &mut new);
                 assert_eq!(inserted.unwrap(), expected);
                 assert!(rows.to_vec().unwrap().into_iter().eq(0..n as u32));
             }

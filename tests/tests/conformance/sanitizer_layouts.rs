@@ -33,7 +33,7 @@ fn large_values<K: Key, V: Pod + Send + Sync + PartialEq + std::fmt::Debug>(on: 
         let found = map.get(&keys::<K>(0..3 * N)).unwrap();
         assert_eq!(found, (0..3 * N).map(expected).collect::<Vec<_>>());
         assert_eq!(map.retrieve_all().unwrap().0.len() as u64, N + N / 2);
-        let removed = map.remove_with_values(&keys::<K>(0..N)).unwrap();
+        let removed = map.take(&keys::<K>(0..N)).unwrap();
         assert_eq!(removed, (0..N).map(expected).collect::<Vec<_>>());
         assert_eq!(map.remove(&second).unwrap() as u64, N / 2);
         assert!(map.is_empty());
@@ -75,7 +75,7 @@ fn sanitizer_chains() {
             assert_eq!(all.len() as u64, N);
             assert_eq!(map.save_to(std::io::sink()).unwrap(), N);
             let others = Predicate::NotEqual(first.keys[N as usize - 1]);
-            assert_eq!(map.retain(others, Predicate::Always).unwrap(), 1);
+            assert_eq!(map.retain_where(others, Predicate::Always).unwrap(), 1);
             let removed = map.remove(&first.keys[..N as usize - 7]).unwrap();
             assert_eq!(removed as u64, N - 7);
             map.compact().unwrap();

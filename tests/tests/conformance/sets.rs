@@ -28,23 +28,23 @@ fn bits<K: Key>(keys: &[K]) -> HashSet<u64> {
 
 /// Panics unless the set has exactly these keys, in every way to see them.
 fn assert_keys<K: Key>(on: &Target, set: &Map<K, ()>, expected: &HashSet<u64>) {
-    let all = set.retrieve_keys().unwrap();
+    let all = set.keys().unwrap();
     assert_eq!(
         all.len(),
         expected.len(),
         "a key comes twice, or is missing"
     );
-    assert_eq!(&bits(&all), expected, "retrieve_keys");
+    assert_eq!(&bits(&all), expected, "keys");
     assert_eq!(set.len(), expected.len());
     let mut out = Buffer::zeroed(&on.stream(), expected.len() + 1).unwrap();
-    let n = set.retrieve_keys_into(&mut out).unwrap();
+    let n = set.keys_into(&mut out).unwrap();
     assert_eq!(
         &bits(&out.to_vec().unwrap()[..n]),
         expected,
         "into a buffer"
     );
     let mut out = vec![key::<K>(0); expected.len() + 1];
-    let n = set.retrieve_keys_into(&mut out).unwrap();
+    let n = set.keys_into(&mut out).unwrap();
     assert_eq!(&bits(&out[..n]), expected, "into a vector");
     let mut dumped = HashSet::new();
     for chunk in set.chunks(1) {
@@ -167,9 +167,9 @@ fn retain_by_every_kind_of_predicate() {
                 let before = set.len();
                 let kept = all.iter().copied().filter(|&k| predicate.holds(k));
                 let kept: HashSet<u64> = kept.map(key_bits).collect();
-                let removed = set.retain(predicate).unwrap();
+                let removed = set.retain_where(predicate).unwrap();
                 assert_eq!(removed, before - kept.len(), "{predicate:?}");
-                assert_eq!(bits(&set.retrieve_keys().unwrap()), kept, "{predicate:?}");
+                assert_eq!(bits(&set.keys().unwrap()), kept, "{predicate:?}");
             }
         }
     }

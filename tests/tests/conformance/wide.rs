@@ -175,12 +175,12 @@ fn random_operations() {
                     assert!(held.eq(batch.iter().map(|key| oracle.get(key))));
                 }
                 6 => {
-                    assert_eq!(map.assign(&batch, &values).unwrap(), present);
+                    assert_eq!(map.update(&batch, &values).unwrap(), present);
                     pairs.for_each(|((key, &new), old)| oracle.set(key, old.map(|_| new)));
                 }
                 7 => {
                     let one = number::<V>(1);
-                    assert_eq!(map.merge_present(&batch, one, Merge::Add).unwrap(), present);
+                    assert_eq!(map.update_with(&batch, one, Merge::Add).unwrap(), present);
                     let one = value_bits(one);
                     pairs.for_each(|((key, _), old)| {
                         oracle.set(key, old.map(|old| plus::<V>(old, one)));
@@ -200,7 +200,7 @@ fn random_operations() {
                     batch.iter().for_each(|key| oracle.set(key, None));
                 }
                 10 => {
-                    assert_eq!(options(map.remove_with_values(&batch).unwrap()), before);
+                    assert_eq!(options(map.take(&batch).unwrap()), before);
                     batch.iter().for_each(|key| oracle.set(key, None));
                 }
                 11 => {
@@ -304,7 +304,7 @@ fn equal_keys_of_a_batch() {
             assert_eq!(told, expected);
         }
         assert_eq!(
-            map.merge_present(&batch, one, Merge::Add).unwrap(),
+            map.update_with(&batch, one, Merge::Add).unwrap(),
             batch.len()
         );
         let twice = value_bits(number::<V>(2 * times));
@@ -319,12 +319,12 @@ fn equal_keys_of_a_batch() {
             let told: Vec<u64> = told.into_iter().flatten().map(value_bits).collect();
             assert_eq!((told, map.len()), (vec![twice; n as usize], 0));
         };
-        let told = map.remove_with_values(&batch).unwrap();
+        let told = map.take(&batch).unwrap();
         let of_key = |i: u64| told.iter().skip(i as usize).step_by(n as usize).copied();
         one_of(times as usize, (0..n).flat_map(of_key).collect());
         map.insert(&all, &vec![number::<V>(2 * times); n as usize])
             .unwrap();
-        let told = map.remove_with_values(&side_by_side).unwrap();
+        let told = map.take(&side_by_side).unwrap();
         one_of(times as usize, told);
     }
     on_wide!(body: u128 => u32, [u32; 3] => f64);

@@ -138,10 +138,11 @@ impl Hostile for Map<u64, u64> {
             Looks execute: |m| m.execute(op::get(&[1, 9])).map(drop);
             Looks retrieve_all: |m| m.retrieve_all().map(drop);
             Looks retrieve_all_into: |m| m.retrieve_all_into(&mut [0; 100], &mut [0; 100]).map(drop);
-            Looks retrieve_all_ordered: |m| m.retrieve_all_ordered().map(drop);
-            Looks retrieve_all_ordered_into:
-                |m| m.retrieve_all_ordered_into(&mut [0; 100], &mut [0; 100]).map(drop);
+            Looks retrieve_all_stable: |m| m.retrieve_all_stable().map(drop);
+            Looks retrieve_all_stable_into:
+                |m| m.retrieve_all_stable_into(&mut [0; 100], &mut [0; 100]).map(drop);
             Looks chunks: |m| m.chunks(1).try_for_each(|chunk| chunk.map(drop));
+            Looks for_each_chunk: |m| m.for_each_chunk(1, |_| Ok(()));
             Looks save: |m| m.save(file()).map(drop);
             Gives save_to: |m| m.save_to(io::sink()).map(drop);
             Looks on: |m| {
@@ -180,8 +181,8 @@ impl Hostile for Map<u64, u64> {
             Changes get_or_insert: |m| m.get_or_insert(&[1, 4], &[1, 1]).map(drop);
             Changes get_or_insert_into:
                 |m| m.get_or_insert_into(&[1, 4], &[1, 1], &mut [0; 2]).map(drop);
-            Changes assign: |m| m.assign(&[1, 4], &[1, 1]).map(drop);
-            Changes merge_present: |m| m.merge_present(&[1, 4], 1, Merge::Add).map(drop);
+            Changes update: |m| m.update(&[1, 4], &[1, 1]).map(drop);
+            Changes update_with: |m| m.update_with(&[1, 4], 1, Merge::Add).map(drop);
             Changes execute: |m| m.execute(op::upsert(&[1, 9], &[1, 1])).map(drop);
             Changes apply: |m| {
                 let each = [Operation::Get, Operation::Upsert];
@@ -194,8 +195,8 @@ impl Hostile for Map<u64, u64> {
             Changes try_extend: |m| m.try_extend([(1, 1), (4, 1)]);
             Changes remove: |m| m.remove(&[9]).map(drop);
             Changes remove_with_outcome: |m| m.remove_with_outcome(&[9]).map(drop);
-            Changes remove_with_values: |m| m.remove_with_values(&[9]).map(drop);
-            Changes retain: |m| m.retain(Predicate::Always, Predicate::Always).map(drop);
+            Changes take: |m| m.take(&[9]).map(drop);
+            Changes retain_where: |m| m.retain_where(Predicate::Always, Predicate::Always).map(drop);
             Changes retain_keys: |m| m.retain_keys(&[1, 2, 3]).map(drop);
             Changes reserve: |m| m.reserve(1_000);
             Changes shrink_to_fit: |m| m.shrink_to_fit();
@@ -215,6 +216,7 @@ impl Hostile for Map<u64, u64> {
             launch_unbounded, true,
                 |m, work| m.launch_unbounded(&stream(), |_| { work(); Ok(()) }).map(drop);
             chunks, false, |m, work| m.chunks(1).try_for_each(|chunk| { work(); chunk.map(drop) });
+            for_each_chunk, false, |m, work| m.for_each_chunk(1, |_| { work(); Ok(()) });
             save_to, false, |m, work| m.save_to(Calls(work)).map(drop);
         }
     }
@@ -232,12 +234,12 @@ impl Hostile for Map<u64, ()> {
     fn verbs() -> Vec<Verb<Self>> {
         verbs! {
             Looks contains: |m| m.contains(&[1, 9]).map(drop);
-            Looks retrieve_keys: |m| m.retrieve_keys().map(drop);
-            Looks retrieve_keys_into: |m| m.retrieve_keys_into(&mut [0; 100]).map(drop);
+            Looks keys: |m| m.keys().map(drop);
+            Looks keys_into: |m| m.keys_into(&mut [0; 100]).map(drop);
             Changes insert_keys: |m| m.insert_keys(&[1, 4]).map(drop);
             Changes insert_keys_with_outcome: |m| m.insert_keys_with_outcome(&[1, 4]).map(drop);
             Changes try_extend_keys: |m| m.try_extend_keys([1, 4]);
-            Changes retain: |m| m.retain(Predicate::Always).map(drop);
+            Changes retain_where: |m| m.retain_where(Predicate::Always).map(drop);
             Changes drain_keys: |m| m.drain_keys().map(drop);
             Changes clear: |m| m.clear();
         }
@@ -273,6 +275,7 @@ impl Hostile for ArenaMap<u32, [u16; 7]> {
             Looks retrieve_all: |m| m.retrieve_all().map(drop);
             Looks retrieve_all_into: |m| m.retrieve_all_into(&mut [0; 9], &mut [[0; 7]; 9]).map(drop);
             Looks chunks: |m| m.chunks(1).try_for_each(|chunk| chunk.map(drop));
+            Looks for_each_chunk: |m| m.for_each_chunk(1, |_| Ok(()));
             Looks save: |m| m.save(file()).map(drop);
             Gives save_to: |m| m.save_to(io::sink()).map(drop);
             Looks on: |m| {
@@ -296,9 +299,9 @@ impl Hostile for ArenaMap<u32, [u16; 7]> {
             Changes insert_with_outcome: |m| m.insert_with_outcome(&[1, 4], &[[1; 7]; 2]).map(drop);
             Changes upsert: |m| m.upsert(&[1, 4], &[[1; 7]; 2]).map(drop);
             Changes get_or_insert: |m| m.get_or_insert(&[1, 4], &[[1; 7]; 2]).map(drop);
-            Changes assign: |m| m.assign(&[1, 4], &[[1; 7]; 2]).map(drop);
+            Changes update: |m| m.update(&[1, 4], &[[1; 7]; 2]).map(drop);
             Changes remove: |m| m.remove(&[9]).map(drop);
-            Changes remove_with_values: |m| m.remove_with_values(&[9]).map(drop);
+            Changes take: |m| m.take(&[9]).map(drop);
             Changes retain: |m| m.retain(|_, _| true).map(drop);
             Changes retain_keys: |m| m.retain_keys(&[1, 2, 3]).map(drop);
             Changes reserve: |m| m.reserve(1_000);
@@ -312,6 +315,7 @@ impl Hostile for ArenaMap<u32, [u16; 7]> {
         callbacks! {
             retain, true, |m, work| m.retain(|_, _| { work(); true }).map(drop);
             chunks, false, |m, work| m.chunks(1).try_for_each(|chunk| { work(); chunk.map(drop) });
+            for_each_chunk, false, |m, work| m.for_each_chunk(1, |_| { work(); Ok(()) });
             save_to, false, |m, work| m.save_to(Calls(work)).map(drop);
         }
     }
@@ -373,7 +377,7 @@ impl Hostile for ChainedMap<u32, u32> {
                 m.apply(&each, &[1, 4], &[1, 1]).map(drop)
             };
             Changes remove: |m| m.remove(&[9]).map(drop);
-            Changes retain: |m| m.retain(Predicate::Always, Predicate::Always).map(drop);
+            Changes retain_where: |m| m.retain_where(Predicate::Always, Predicate::Always).map(drop);
             Changes compact: |m| m.compact().map(drop);
             Changes reserve: |m| m.reserve(1_000);
             Changes launch_with: |m| m.launch_with(&stream(), 1, |_| Ok(())).map(drop);
@@ -445,10 +449,10 @@ impl Hostile for WideMap<u128, u64> {
             Changes upsert: |m| m.upsert(&[1, 4], &[1, 1]).map(drop);
             Changes merge: |m| m.merge(&[1, 4], 1, Merge::Add).map(drop);
             Changes get_or_insert: |m| m.get_or_insert(&[1, 4], &[1, 1]).map(drop);
-            Changes assign: |m| m.assign(&[1, 4], &[1, 1]).map(drop);
-            Changes merge_present: |m| m.merge_present(&[1, 4], 1, Merge::Add).map(drop);
+            Changes update: |m| m.update(&[1, 4], &[1, 1]).map(drop);
+            Changes update_with: |m| m.update_with(&[1, 4], 1, Merge::Add).map(drop);
             Changes remove: |m| m.remove(&[9]).map(drop);
-            Changes remove_with_values: |m| m.remove_with_values(&[9]).map(drop);
+            Changes take: |m| m.take(&[9]).map(drop);
             Changes retain: |m| m.retain(|_, _| true).map(drop);
             Changes retain_keys: |m| m.retain_keys(&[1, 2, 3]).map(drop);
             Changes reserve: |m| m.reserve(1_000);
@@ -490,8 +494,8 @@ impl Hostile for RowMap<u64> {
             Looks get_into: |m| m.get_into(&[1, 9], &mut [0; 2]);
             Looks keys: |m| m.keys().map(drop);
             Looks keys_into: |m| m.keys_into(&mut [0; 9]).map(drop);
-            Looks keys_with_rows: |m| m.keys_with_rows().map(drop);
-            Looks keys_with_rows_into: |m| m.keys_with_rows_into(&mut [0; 9], &mut [0; 9]).map(drop);
+            Looks retrieve_all: |m| m.retrieve_all().map(drop);
+            Looks retrieve_all_into: |m| m.retrieve_all_into(&mut [0; 9], &mut [0; 9]).map(drop);
             Gives for_each_chunk: |m| m.for_each_chunk(1, |_| Ok(()));
             Gives save: |m| m.save(file()).map(drop);
             Gives save_to: |m| m.save_to(io::sink()).map(drop);
@@ -517,8 +521,8 @@ impl Hostile for RowMap<u64> {
             };
             Changes insert: |m| m.insert(&[1, 4]).map(drop);
             Changes insert_into: |m| m.insert_into(&[1, 4], &mut [0; 2]).map(drop);
-            Changes insert_with_new_into:
-                |m| m.insert_with_new_into(&[1, 4], &mut [0; 2], &mut [0; 2]).map(drop);
+            Changes insert_with_outcome_into:
+                |m| m.insert_with_outcome_into(&[1, 4], &mut [0; 2], &mut [0; 2]).map(drop);
             Changes remove: |m| m.remove(&[9]).map(drop);
             Changes compact: |m| m.compact().map(drop);
             Changes compact_into: |m| m.compact_into(&mut [0; 2_000]).map(drop);
@@ -560,9 +564,9 @@ impl Hostile for StringRowMap {
             Looks get_into: |m| m.get_into(&["be", "not"], &mut [0; 2]);
             Looks keys: |m| m.keys().map(drop);
             Looks keys_into: |m| m.keys_into(&mut [0; 9], &mut [0; 99]).map(drop);
-            Looks keys_with_rows: |m| m.keys_with_rows().map(drop);
-            Looks keys_with_rows_into:
-                |m| m.keys_with_rows_into(&mut [0; 9], &mut [0; 99], &mut [0; 9]).map(drop);
+            Looks retrieve_all: |m| m.retrieve_all().map(drop);
+            Looks retrieve_all_into:
+                |m| m.retrieve_all_into(&mut [0; 9], &mut [0; 99], &mut [0; 9]).map(drop);
             Gives for_each_chunk: |m| m.for_each_chunk(1, |_, _| Ok(()));
             Gives save: |m| m.save(file()).map(drop);
             Gives save_to: |m| m.save_to(io::sink()).map(drop);
@@ -572,8 +576,8 @@ impl Hostile for StringRowMap {
             Changes on: |m| m.on(&stream()).insert(&["be", "not"])?.wait().map(drop);
             Changes insert: |m| m.insert(&["be", "not"]).map(drop);
             Changes insert_into: |m| m.insert_into(&["be", "not"], &mut [0; 2]).map(drop);
-            Changes insert_with_new_into:
-                |m| m.insert_with_new_into(&["be", "not"], &mut [0; 2], &mut [0; 2]).map(drop);
+            Changes insert_with_outcome_into:
+                |m| m.insert_with_outcome_into(&["be", "not"], &mut [0; 2], &mut [0; 2]).map(drop);
             Changes remove: |m| m.remove(&["that"]).map(drop);
             Changes compact: |m| m.compact().map(drop);
             Changes compact_into: |m| m.compact_into(&mut [0; 2_000]).map(drop);
@@ -624,11 +628,11 @@ impl Hostile for ShardedMap<u64, u64> {
             Changes upsert: |m| m.upsert(&[1, 4], &[1, 1]).map(drop);
             Changes merge: |m| m.merge(&[1, 4], 1, Merge::Add).map(drop);
             Changes get_or_insert: |m| m.get_or_insert(&[1, 4], &[1, 1]).map(drop);
-            Changes assign: |m| m.assign(&[1, 4], &[1, 1]).map(drop);
-            Changes merge_present: |m| m.merge_present(&[1, 4], 1, Merge::Add).map(drop);
+            Changes update: |m| m.update(&[1, 4], &[1, 1]).map(drop);
+            Changes update_with: |m| m.update_with(&[1, 4], 1, Merge::Add).map(drop);
             Changes remove: |m| m.remove(&[9]).map(drop);
-            Changes remove_with_values: |m| m.remove_with_values(&[9]).map(drop);
-            Changes retain: |m| m.retain(Predicate::Always, Predicate::Always).map(drop);
+            Changes take: |m| m.take(&[9]).map(drop);
+            Changes retain_where: |m| m.retain_where(Predicate::Always, Predicate::Always).map(drop);
             Changes retain_keys: |m| m.retain_keys(&[1, 2, 3]).map(drop);
             Changes reserve: |m| m.reserve(1_000);
             Changes shrink_to_fit: |m| m.shrink_to_fit();
@@ -681,10 +685,10 @@ impl Hostile for ShardedWideMap<u128, u64> {
             Changes upsert: |m| m.upsert(&[1, 4], &[1, 1]).map(drop);
             Changes merge: |m| m.merge(&[1, 4], 1, Merge::Add).map(drop);
             Changes get_or_insert: |m| m.get_or_insert(&[1, 4], &[1, 1]).map(drop);
-            Changes assign: |m| m.assign(&[1, 4], &[1, 1]).map(drop);
-            Changes merge_present: |m| m.merge_present(&[1, 4], 1, Merge::Add).map(drop);
+            Changes update: |m| m.update(&[1, 4], &[1, 1]).map(drop);
+            Changes update_with: |m| m.update_with(&[1, 4], 1, Merge::Add).map(drop);
             Changes remove: |m| m.remove(&[9]).map(drop);
-            Changes remove_with_values: |m| m.remove_with_values(&[9]).map(drop);
+            Changes take: |m| m.take(&[9]).map(drop);
             Changes retain: |m| m.retain(|_, _| true).map(drop);
             Changes retain_keys: |m| m.retain_keys(&[1, 2, 3]).map(drop);
             Changes reserve: |m| m.reserve(1_000);
@@ -724,16 +728,16 @@ impl Hostile for ShardedRowMap<u64> {
             Looks fmt: |m| { let _ = format!("{m:?}"); Ok(()) };
             Looks get: |m| m.get(&[1, 9]).map(drop);
             Looks get_into: |m| m.get_into(&[1, 9], &mut [ShardRow::NONE; 2]);
-            Looks keys_with_places: |m| m.keys_with_places().map(drop);
+            Looks retrieve_all: |m| m.retrieve_all().map(drop);
             Gives for_each_chunk: |m| m.for_each_chunk(1, |_| Ok(()));
             Gives save: |m| m.save(file()).map(drop);
             Gives save_to: |m| m.save_to(io::sink()).map(drop);
             Changes run: |m| m.run(|rank, shard| shard.len(rank)).map(drop);
             Changes insert: |m| m.insert(&[1, 4]).map(drop);
             Changes insert_into: |m| m.insert_into(&[1, 4], &mut [ShardRow::NONE; 2]).map(drop);
-            Changes insert_with_new_into: |m| {
+            Changes insert_with_outcome_into: |m| {
                 let mut places = [ShardRow::NONE; 2];
-                m.insert_with_new_into(&[1, 4], &mut places, &mut [0; 2]).map(drop)
+                m.insert_with_outcome_into(&[1, 4], &mut places, &mut [0; 2]).map(drop)
             };
             Changes remove: |m| m.remove(&[9]).map(drop);
             Changes compact: |m| m.compact().map(drop);

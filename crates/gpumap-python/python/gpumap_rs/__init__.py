@@ -609,9 +609,9 @@ class RowMap(_Keys):
         map's device. If none was removed since the last :meth:`compact`, the key of row ``i`` is at place ``i``."""
         return self._native.keys(_is_device(to))
 
-    def keys_with_rows(self, *, to: str = "host") -> tuple[Answers, Answers]:
+    def retrieve_all(self, *, to: str = "host") -> tuple[Answers, Answers]:
         """All keys in the order of their rows, and the row of each."""
-        return self._native.keys_with_rows(_is_device(to))
+        return self._native.retrieve_all(_is_device(to))
 
     @property
     def row_bound(self) -> int:
@@ -748,12 +748,12 @@ class StringRowMap:
         return self._native.keys(raw)
 
     @overload
-    def keys_with_rows(self, *, raw: Literal[False] = False) -> tuple[list[str], npt.NDArray[Any]]: ...
+    def retrieve_all(self, *, raw: Literal[False] = False) -> tuple[list[str], npt.NDArray[Any]]: ...
     @overload
-    def keys_with_rows(self, *, raw: Literal[True]) -> tuple[list[bytes], npt.NDArray[Any]]: ...
-    def keys_with_rows(self, *, raw: bool = False) -> Any:
+    def retrieve_all(self, *, raw: Literal[True]) -> tuple[list[bytes], npt.NDArray[Any]]: ...
+    def retrieve_all(self, *, raw: bool = False) -> Any:
         """All strings in the order of their rows, and the row of each."""
-        return self._native.keys_with_rows(raw)
+        return self._native.retrieve_all(raw)
 
     def key_columns(self) -> tuple[npt.NDArray[np.int64], bytes]:
         """All strings in the order of their rows, as Arrow has them: an array of offsets, one more than there are strings, and the

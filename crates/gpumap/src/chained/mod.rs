@@ -67,8 +67,8 @@ use chains::Chains;
 /// | Insert and append | [`insert`](Self::insert), [`append`](Self::append) |
 /// | Look up | [`get`](Self::get), [`get_into`](Self::get_into), [`get_all`](Self::get_all), [`get_all_into`](Self::get_all_into), [`contains`](Self::contains), [`count`](Self::count), [`count_into`](Self::count_into) |
 /// | Mixed batches | [`apply`](Self::apply) |
-/// | Remove | [`remove`](Self::remove), [`retain`](Self::retain), [`clear`](Self::clear) |
-/// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into), [`chunks`](Self::chunks) |
+/// | Remove | [`remove`](Self::remove), [`retain_where`](Self::retain_where), [`clear`](Self::clear) |
+/// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into), [`chunks`](Self::chunks), [`for_each_chunk`](Self::for_each_chunk) |
 /// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load) |
 /// | Streams, graphs, kernels | [`on`](Self::on), [`graph`](Self::graph), [`launch_with`](Self::launch_with), [`launch_unbounded`](Self::launch_unbounded) |
 /// | Size and state | [`len`](Self::len), [`is_empty`](Self::is_empty), [`device`](Self::device), [`stats`](Self::stats) |
@@ -105,7 +105,7 @@ use chains::Chains;
 /// | | |
 /// |---|---|
 /// | run side by side | [`insert`](Self::insert), [`append`](Self::append), [`get`](Self::get), [`contains`](Self::contains), [`count`](Self::count), [`get_all`](Self::get_all), [`remove`](Self::remove), [`apply`](Self::apply), [`retrieve_all`](Self::retrieve_all), [`save`](Self::save), [`stats`](Self::stats), [`launch_with`](Self::launch_with) |
-/// | wait for the calls in flight, and hold new ones back | [`compact`](Self::compact), [`reserve`](Self::reserve), [`clear`](Self::clear), [`retain`](Self::retain), [`launch_unbounded`](Self::launch_unbounded), and batches that may not fit in the pool as it is; `get_all` of a key of which pairs are removed just then |
+/// | wait for the calls in flight, and hold new ones back | [`compact`](Self::compact), [`reserve`](Self::reserve), [`clear`](Self::clear), [`retain_where`](Self::retain_where), [`launch_unbounded`](Self::launch_unbounded), and batches that may not fit in the pool as it is; `get_all` of a key of which pairs are removed just then |
 ///
 /// Keys that are only ever stored by `insert` are linearizable: every operation on one takes effect at
 /// one moment between call and return, and a key is never stored twice. Where a key may have several

@@ -108,6 +108,31 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
             parts.next(&chains)
         })
     }
+
+    /// Hands all pairs to `take`, until that fails, in the chunks of [`chunks`](Self::chunks).
+    ///
+    /// ```
+    /// use gpumap::{ChainedMap, Device};
+    /// let mut map = ChainedMap::<u32, u32>::with_capacity(&Device::cpu(), 100)?;
+    /// map.append(&[1, 2, 2], &[10, 20, 21])?;
+    /// let mut sum = 0;
+    /// map.for_each_chunk(4_096, |chunk| {
+    ///     sum += chunk.iter().map(|(key, value)| key + value).sum::<u32>();
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(sum, 56);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`chunks`](Self::chunks), and those of `take`.
+    pub fn for_each_chunk(
+        &mut self,
+        pairs: usize,
+        mut take: impl FnMut(&Chunk<K, V>) -> Result<()>,
+    ) -> Result<()> {
+        self.chunks(pairs).try_for_each(|chunk| take(&chunk?))
+    }
 }
 
 /// # Save and load

@@ -85,14 +85,14 @@ impl<K: Key + Element, V: Value<Bits = K::Bits> + Element> ChainedMap<K, V> {
     /// use gpumap::{ChainedMap, Device};
     /// let map = ChainedMap::<u32, i32>::with_capacity(&Device::cpu(), 100)?;
     /// map.append(&[1, 2, 2, 3], &[10, 20, -20, 30])?;
-    /// assert_eq!(map.retain(Predicate::LessOrEqual(2), Predicate::Greater(0))?, 2);
+    /// assert_eq!(map.retain_where(Predicate::LessOrEqual(2), Predicate::Greater(0))?, 2);
     /// assert_eq!(map.get_all(&[1, 2, 3])?.iter().collect::<Vec<_>>(), [&[10][..], &[20], &[]]);
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     ///
     /// # Errors
     /// [`Error::Poisoned`], [`Error::Driver`].
-    pub fn retain(&self, keys: Predicate<K>, values: Predicate<V>) -> Result<usize> {
+    pub fn retain_where(&self, keys: Predicate<K>, values: Predicate<V>) -> Result<usize> {
         let mut scratch = self.scratch.take()?;
         let chains = self.exclusive()?;
         let args = RetainChainsArgs {

@@ -2,7 +2,7 @@
 
 mod apply;
 mod arena;
-mod assign;
+
 mod builder;
 mod bulk;
 mod chunked;
@@ -38,6 +38,7 @@ mod store;
 mod submit;
 mod table;
 mod tuning;
+mod update;
 mod wakers;
 
 use std::fmt;
@@ -94,13 +95,13 @@ use tuning::Tuning;
 /// |---|---|
 /// | Create | [`new`](Self::new), [`with_capacity`](Self::with_capacity), [`builder`](Self::builder), [`from_pairs`](Self::from_pairs), [`load`](Self::load) |
 /// | Insert and update | [`insert`](Self::insert), [`insert_with_outcome`](Self::insert_with_outcome), [`upsert`](Self::upsert), [`upsert_with_outcome`](Self::upsert_with_outcome), [`merge`](Self::merge), [`get_or_insert`](Self::get_or_insert), [`get_or_insert_into`](Self::get_or_insert_into), [`try_extend`](Self::try_extend) |
-/// | Update if present | [`assign`](Self::assign), [`merge_present`](Self::merge_present) |
+/// | Update if present | [`update`](Self::update), [`update_with`](Self::update_with) |
 /// | Look up | [`get`](Self::get), [`get_into`](Self::get_into), [`get_or`](Self::get_or), [`get_or_into`](Self::get_or_into), [`contains`](Self::contains), [`contains_into`](Self::contains_into) |
 /// | Mixed batches | [`apply`](Self::apply), [`apply_into`](Self::apply_into) |
-/// | Remove | [`remove`](Self::remove), [`remove_with_outcome`](Self::remove_with_outcome), [`remove_with_values`](Self::remove_with_values), [`clear`](Self::clear), [`drain`](Self::drain), [`retain_keys`](Self::retain_keys), [`retain`](#method.retain) |
-/// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into), [`retrieve_all_ordered`](Self::retrieve_all_ordered), [`retrieve_all_ordered_into`](Self::retrieve_all_ordered_into), [`chunks`](Self::chunks) |
+/// | Remove | [`remove`](Self::remove), [`remove_with_outcome`](Self::remove_with_outcome), [`take`](Self::take), [`clear`](Self::clear), [`drain`](Self::drain), [`retain_keys`](Self::retain_keys), [`retain_where`](#method.retain_where) |
+/// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into), [`retrieve_all_stable`](Self::retrieve_all_stable), [`retrieve_all_stable_into`](Self::retrieve_all_stable_into), [`chunks`](Self::chunks), [`for_each_chunk`](Self::for_each_chunk) |
 /// | Save | [`save`](Self::save), [`save_to`](Self::save_to) |
-/// | Sets | [`from_keys`](Self::from_keys), [`insert_keys`](Self::insert_keys), [`insert_keys_with_outcome`](Self::insert_keys_with_outcome), [`retrieve_keys`](Self::retrieve_keys), [`retrieve_keys_into`](Self::retrieve_keys_into), [`drain_keys`](Self::drain_keys), [`try_extend_keys`](Self::try_extend_keys) |
+/// | Sets | [`from_keys`](Self::from_keys), [`insert_keys`](Self::insert_keys), [`insert_keys_with_outcome`](Self::insert_keys_with_outcome), [`keys`](Self::keys), [`keys_into`](Self::keys_into), [`drain_keys`](Self::drain_keys), [`try_extend_keys`](Self::try_extend_keys) |
 /// | Streams, graphs, kernels | [`on`](Self::on), [`graph`](Self::graph), [`launch_with`](Self::launch_with), [`launch_unbounded`](Self::launch_unbounded) |
 /// | Size and state | [`len`](Self::len), [`is_empty`](Self::is_empty), [`device`](Self::device), [`slots`](Self::slots), [`submaps`](Self::submaps), [`load_factor`](Self::load_factor), [`stats`](Self::stats) |
 /// | Capacity and memory | [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`shrink_to_fit`](Self::shrink_to_fit), [`trim`](Self::trim), [`preload`](Self::preload) |
@@ -127,7 +128,7 @@ use tuning::Tuning;
 /// # Sets
 /// `Map<K, ()>` is a set of keys. It stores no values: a slot has 8 bytes, so that a set of 8-byte
 /// keys takes half the memory of a map to 4- or 8-byte values. There are shorter verbs for it, such
-/// as [`insert_keys`](Self::insert_keys) and [`retrieve_keys`](Self::retrieve_keys). Those of all
+/// as [`insert_keys`](Self::insert_keys) and [`keys`](Self::keys). Those of all
 /// maps are there too, with `()` for each value: as two values never differ, `upsert`, `merge` and
 /// `get_or_insert` are `insert`.
 ///
@@ -144,7 +145,7 @@ use tuning::Tuning;
 /// # Concurrency
 /// `Map` is [`Send`] and [`Sync`], and every verb takes `&self`. [`insert`](Self::insert),
 /// [`upsert`](Self::upsert), [`merge`](Self::merge), [`get_or_insert`](Self::get_or_insert),
-/// [`assign`](Self::assign), [`remove`](Self::remove), [`get`](Self::get) and
+/// [`update`](Self::update), [`remove`](Self::remove), [`get`](Self::get) and
 /// [`contains`](Self::contains) may run from any number of threads at once; on a GPU each call has
 /// a stream of its own, so they overlap. Each key is linearizable: every operation on it takes
 /// effect at one moment between call and return. A key is never stored twice, and no reader sees a

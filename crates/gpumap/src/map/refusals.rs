@@ -110,10 +110,11 @@ const WRITERS: [(&str, Verb); 9] = [
     ("get_or_insert", |map| {
         map.get_or_insert(&[1, 3], &[1, 3]).map(drop)
     }),
-    ("assign", |map| map.assign(&[3], &[1]).map(drop)),
+    ("update", |map| map.update(&[3], &[1]).map(drop)),
     ("remove", |map| map.remove(&[3]).map(drop)),
     ("retain", |map| {
-        map.retain(Predicate::Less(5), Predicate::Always).map(drop)
+        map.retain_where(Predicate::Less(5), Predicate::Always)
+            .map(drop)
     }),
     ("apply", |map| {
         map.apply(&[Operation::Remove], &[3], &[0]).map(drop)

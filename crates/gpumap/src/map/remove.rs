@@ -49,14 +49,14 @@ impl<K: Key, V: Value> Map<K, V> {
     /// use gpumap::{Device, Map};
     /// let map = Map::<u32, u32>::new(&Device::cpu())?;
     /// map.insert(&[1, 2], &[10, 20])?;
-    /// assert_eq!(map.remove_with_values(&[2, 3])?, [Some(20), None]);
+    /// assert_eq!(map.take(&[2, 3])?, [Some(20), None]);
     /// assert_eq!(map.len(), 1);
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     ///
     /// # Errors
     /// As for [`remove`](Self::remove).
-    pub fn remove_with_values(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<Option<V>>> {
+    pub fn take(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<Option<V>>> {
         self.execute(op::take(keys))
     }
 

@@ -20,15 +20,15 @@ impl<K: Key + Element, V: Value + Element> Map<K, V> {
     /// use gpumap::{Device, Map};
     /// let map = Map::<u32, i32>::new(&Device::cpu())?;
     /// map.insert(&[1, 2, 3], &[-10, 20, 30])?;
-    /// assert_eq!(map.retain(Predicate::LessOrEqual(2), Predicate::Always)?, 1);
-    /// assert_eq!(map.retain(Predicate::Always, Predicate::Greater(0))?, 1);
+    /// assert_eq!(map.retain_where(Predicate::LessOrEqual(2), Predicate::Always)?, 1);
+    /// assert_eq!(map.retain_where(Predicate::Always, Predicate::Greater(0))?, 1);
     /// assert_eq!(map.retrieve_all()?, (vec![2], vec![20]));
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     ///
     /// # Errors
     /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
-    pub fn retain(&self, keys: Predicate<K>, values: Predicate<V>) -> Result<usize> {
+    pub fn retain_where(&self, keys: Predicate<K>, values: Predicate<V>) -> Result<usize> {
         self.core
             .retain(keys.test().raised(), values.test().raised())
     }
@@ -43,14 +43,14 @@ impl<K: Key + Element> Map<K, ()> {
     /// use gpumap::primitives::Predicate;
     /// use gpumap::{Device, Map};
     /// let set = Map::from_keys(&Device::cpu(), [1u32, 2, 3])?;
-    /// assert_eq!(set.retain(Predicate::Greater(2))?, 2);
-    /// assert_eq!(set.retrieve_keys()?, [3]);
+    /// assert_eq!(set.retain_where(Predicate::Greater(2))?, 2);
+    /// assert_eq!(set.keys()?, [3]);
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     ///
     /// # Errors
     /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
-    pub fn retain(&self, keys: Predicate<K>) -> Result<usize> {
+    pub fn retain_where(&self, keys: Predicate<K>) -> Result<usize> {
         self.core.retain(keys.test().raised(), Test::NONE)
     }
 }

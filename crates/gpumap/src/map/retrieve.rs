@@ -136,18 +136,18 @@ impl<K: Key, V: Value> Map<K, V> {
     /// ```
     /// use gpumap::{Device, Map};
     /// let map: Map<u32, u32> = Map::from_pairs(&Device::cpu(), (0..1_000).map(|i| (i, 2 * i)))?;
-    /// let (keys, values) = map.retrieve_all_ordered()?;
-    /// assert_eq!(map.retrieve_all_ordered()?, (keys.clone(), values));
+    /// let (keys, values) = map.retrieve_all_stable()?;
+    /// assert_eq!(map.retrieve_all_stable()?, (keys.clone(), values));
     ///
     /// map.remove(&keys[..10])?;
-    /// assert_eq!(map.retrieve_all_ordered()?.0, keys[10..]);
+    /// assert_eq!(map.retrieve_all_stable()?.0, keys[10..]);
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     ///
     /// # Errors
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Poisoned`](crate::Error::Poisoned),
     /// [`Error::Driver`](crate::Error::Driver).
-    pub fn retrieve_all_ordered(&self) -> Result<(Vec<K>, Vec<V>)> {
+    pub fn retrieve_all_stable(&self) -> Result<(Vec<K>, Vec<V>)> {
         let mut scratch = self.core.scratch.take()?;
         let table = self.core.table.read();
         self.retrieve_from(&table, Order::Stable, &mut scratch)
@@ -197,13 +197,13 @@ impl<K: Key, V: Value> Map<K, V> {
         self.retrieve_into(Order::Any, keys, values)
     }
 
-    /// Every pair in the order of the table, as of [`retrieve_all_ordered`](Self::retrieve_all_ordered),
+    /// Every pair in the order of the table, as of [`retrieve_all_stable`](Self::retrieve_all_stable),
     /// into memory of the host or of the device. Returns how many there are.
     ///
     /// # Errors
     /// Those of [`retrieve_all_into`](Self::retrieve_all_into), and
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) for a word per 512 slabs.
-    pub fn retrieve_all_ordered_into(
+    pub fn retrieve_all_stable_into(
         &self,
         keys: &mut (impl Output<K> + ?Sized),
         values: &mut (impl Output<V> + ?Sized),

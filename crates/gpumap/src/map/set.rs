@@ -58,7 +58,7 @@ impl<K: Key> Map<K, ()> {
     ///
     /// # Errors
     /// As for [`retrieve_all`](Self::retrieve_all).
-    pub fn retrieve_keys(&self) -> Result<Vec<K>> {
+    pub fn keys(&self) -> Result<Vec<K>> {
         self.retrieve_all().map(|(keys, _)| keys)
     }
 
@@ -68,14 +68,14 @@ impl<K: Key> Map<K, ()> {
     /// use gpumap::{Device, Map};
     /// let set = Map::from_keys(&Device::cpu(), [7u64, 9])?;
     /// let mut keys = [0; 3];
-    /// assert_eq!(set.retrieve_keys_into(&mut keys)?, 2);
+    /// assert_eq!(set.keys_into(&mut keys)?, 2);
     /// assert!(keys[..2].contains(&9));
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     ///
     /// # Errors
     /// As for [`retrieve_all_into`](Self::retrieve_all_into).
-    pub fn retrieve_keys_into(&self, keys: &mut (impl Output<K> + ?Sized)) -> Result<usize> {
+    pub fn keys_into(&self, keys: &mut (impl Output<K> + ?Sized)) -> Result<usize> {
         let mut values = nothing(keys.sink().len());
         self.retrieve_all_into(keys, &mut values)
     }

@@ -41,7 +41,7 @@ pub unsafe trait Element: Pod + Send + Sync + PartialOrd {
 }
 
 /// Lets a newtype of a number be an [`Element`]: of a scan, a reduction or a filter, and of a
-/// [`Predicate`](crate::primitives::Predicate) that a map [retains](crate::Map::retain) by. It is compared and added
+/// [`Predicate`](crate::primitives::Predicate) that a map [retains](crate::Map::retain_where) by. It is compared and added
 /// up as that number, which its [`PartialOrd`] should agree with.
 ///
 /// Size and alignment are checked when it is compiled.
@@ -64,7 +64,7 @@ pub unsafe trait Element: Pod + Send + Sync + PartialOrd {
 ///
 /// let map = Map::<UserId, Celsius>::new(&Device::cpu())?;
 /// map.insert(&[UserId(7), UserId(8)], &[Celsius(36.6), Celsius(-1.0)])?;
-/// map.retain(Predicate::Always, Predicate::Greater(Celsius(0.0)))?;
+/// map.retain_where(Predicate::Always, Predicate::Greater(Celsius(0.0)))?;
 /// assert_eq!(map.get(&[UserId(7), UserId(8)])?, [Some(Celsius(36.6)), None]);
 /// # Ok::<(), gpumap::Error>(())
 /// ```

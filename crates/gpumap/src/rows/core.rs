@@ -633,7 +633,7 @@ impl Core {
     }
 
     /// All keys in the order of their rows, and these. Keys have so many bytes.
-    pub fn keys_with_rows<K: bytemuck::Pod>(&self) -> Result<(Vec<K>, Vec<u32>)> {
+    pub fn retrieve_all<K: bytemuck::Pod>(&self) -> Result<(Vec<K>, Vec<u32>)> {
         let mut scratch = self.scratch.take()?;
         let table = self.table.read();
         self.expect_sound()?;
@@ -644,7 +644,7 @@ impl Core {
     }
 
     /// The same, into memory of the caller. Returns how many there are.
-    pub fn keys_with_rows_into<K: bytemuck::Pod>(
+    pub fn retrieve_all_into<K: bytemuck::Pod>(
         &self,
         keys: &mut (impl Output<K> + ?Sized),
         rows: &mut (impl Output<u32> + ?Sized),

@@ -50,9 +50,9 @@ use crate::output::Output;
 /// | group | operations |
 /// |---|---|
 /// | Create | [`new`](Self::new), [`with_capacity`](Self::with_capacity), [`builder`](Self::builder) |
-/// | Insert | [`insert`](Self::insert), [`insert_into`](Self::insert_into), [`insert_with_new_into`](Self::insert_with_new_into) |
+/// | Insert | [`insert`](Self::insert), [`insert_into`](Self::insert_into), [`insert_with_outcome_into`](Self::insert_with_outcome_into) |
 /// | Look up | [`get`](Self::get), [`get_into`](Self::get_into) |
-/// | Dump | [`keys`](Self::keys), [`keys_into`](Self::keys_into), [`keys_with_rows`](Self::keys_with_rows), [`keys_with_rows_into`](Self::keys_with_rows_into), [`for_each_chunk`](Self::for_each_chunk) |
+/// | Dump | [`keys`](Self::keys), [`keys_into`](Self::keys_into), [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into), [`for_each_chunk`](Self::for_each_chunk) |
 /// | Remove | [`remove`](Self::remove), [`clear`](Self::clear) |
 /// | Make rows dense | [`compact`](Self::compact), [`compact_into`](Self::compact_into) |
 /// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load), [`load_from`](Self::load_from) |
@@ -185,14 +185,14 @@ impl<K: Pod> RowMap<K> {
     /// let map = RowMap::<u64>::new(&Device::cpu())?;
     /// map.insert(&[8])?;
     /// let (mut rows, mut new) = ([0; 4], [9; 4]);
-    /// assert_eq!(map.insert_with_new_into(&[7, 8, 7, 9], &mut rows, &mut new)?, 2);
+    /// assert_eq!(map.insert_with_outcome_into(&[7, 8, 7, 9], &mut rows, &mut new)?, 2);
     /// assert_eq!((rows, new), ([1, 0, 1, 2], [1, 0, 0, 1]));
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     ///
     /// # Errors
     /// As for [`insert_into`](Self::insert_into).
-    pub fn insert_with_new_into(
+    pub fn insert_with_outcome_into(
         &self,
         keys: &(impl Input<K> + ?Sized),
         rows: &mut (impl Output<u32> + ?Sized),
@@ -244,7 +244,7 @@ impl<K: Pod> RowMap<K> {
 /// # Dump
 impl<K: Pod> RowMap<K> {
     /// All keys, in the order of their rows. If none was removed since the last [`compact`](Self::compact), the key of row
-    /// `i` is at place `i`; else [`keys_with_rows`](Self::keys_with_rows) says which rows they have.
+    /// `i` is at place `i`; else [`retrieve_all`](Self::retrieve_all) says which rows they have.
     ///
     /// # Errors
     /// As for [`get`](Self::get).
@@ -268,14 +268,14 @@ impl<K: Pod> RowMap<K> {
     /// let map = RowMap::<u64>::new(&Device::cpu())?;
     /// map.insert(&[50, 60, 70])?;
     /// map.remove(&[60])?;
-    /// assert_eq!(map.keys_with_rows()?, (vec![50, 70], vec![0, 2]));
+    /// assert_eq!(map.retrieve_all()?, (vec![50, 70], vec![0, 2]));
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     ///
     /// # Errors
     /// As for [`get`](Self::get).
-    pub fn keys_with_rows(&self) -> Result<(Vec<K>, Vec<u32>)> {
-        self.core.keys_with_rows()
+    pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<u32>)> {
+        self.core.retrieve_all()
     }
 
     /// All keys, in the order of their rows, and the row of each, into memory of the host or of the device. Returns how many
@@ -283,12 +283,12 @@ impl<K: Pod> RowMap<K> {
     ///
     /// # Errors
     /// As for [`keys_into`](Self::keys_into).
-    pub fn keys_with_rows_into(
+    pub fn retrieve_all_into(
         &self,
         keys: &mut (impl Output<K> + ?Sized),
         rows: &mut (impl Output<u32> + ?Sized),
     ) -> Result<usize> {
-        self.core.keys_with_rows_into(keys, rows)
+        self.core.retrieve_all_into(keys, rows)
     }
 
     /// Hands all keys with their rows to `take`, in the order of rows and in chunks of at most `keys`, until that fails. Calls

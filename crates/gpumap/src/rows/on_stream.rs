@@ -34,7 +34,7 @@ use crate::stream::{LaunchOn, Stream};
 /// | | |
 /// |---|---|
 /// | queued: the call returns before the device is done | [`get`](Self::get), [`get_into`](Self::get_into) |
-/// | waits for the stream, and returns with the answer | [`insert`](Self::insert), [`insert_into`](Self::insert_into), [`remove`](Self::remove), [`keys_with_rows_into`](Self::keys_with_rows_into): the host counts rows |
+/// | waits for the stream, and returns with the answer | [`insert`](Self::insert), [`insert_into`](Self::insert_into), [`remove`](Self::remove), [`retrieve_all_into`](Self::retrieve_all_into): the host counts rows |
 ///
 /// They take effect in the order of the stream, after what was queued on the streams of their buffers. What is queued on a
 /// buffer's own stream after the call, its freeing too, comes after the call on the device. With keys in a
@@ -123,11 +123,11 @@ impl<K: Pod> RowsOnStream<'_, K> {
 
 /// # Dump
 impl<K: Pod> RowsOnStream<'_, K> {
-    /// [`RowMap::keys_with_rows_into`] on the stream, for which it waits.
+    /// [`RowMap::retrieve_all_into`] on the stream, for which it waits.
     ///
     /// # Errors
-    /// As for [`RowMap::keys_with_rows_into`]; [`Error::WrongDevice`] also for the stream.
-    pub fn keys_with_rows_into<'a>(
+    /// As for [`RowMap::retrieve_all_into`]; [`Error::WrongDevice`] also for the stream.
+    pub fn retrieve_all_into<'a>(
         &self,
         keys: impl Into<BufferViewMut<'a, K>>,
         rows: impl Into<BufferViewMut<'a, u32>>,

@@ -261,10 +261,7 @@ mod tests {
         back: &RowMap<K>,
         next: K,
     ) {
-        assert_eq!(
-            back.keys_with_rows().unwrap(),
-            map.keys_with_rows().unwrap()
-        );
+        assert_eq!(back.retrieve_all().unwrap(), map.retrieve_all().unwrap());
         assert_eq!((back.len(), back.row_bound()), (map.len(), map.row_bound()));
         let keys = map.keys().unwrap();
         assert_eq!(back.get(&keys).unwrap(), map.get(&keys).unwrap());

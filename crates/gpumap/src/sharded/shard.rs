@@ -24,9 +24,9 @@ use crate::stream::Stream;
 /// |---|---|
 /// | Create | [`new`](Self::new), [`with_capacity`](Self::with_capacity), [`with`](Self::with) |
 /// | Insert and update | [`insert`](Self::insert), [`upsert`](Self::upsert), [`merge`](Self::merge), [`get_or_insert`](Self::get_or_insert) |
-/// | Update if present | [`assign`](Self::assign), [`merge_present`](Self::merge_present) |
+/// | Update if present | [`update`](Self::update), [`update_with`](Self::update_with) |
 /// | Look up | [`get`](Self::get), [`get_or`](Self::get_or), [`get_into`](Self::get_into), [`get_or_into`](Self::get_or_into), [`contains`](Self::contains), [`contains_into`](Self::contains_into) |
-/// | Remove | [`remove`](Self::remove), [`remove_with_values`](Self::remove_with_values), [`retain_keys`](Self::retain_keys), [`clear`](Self::clear) |
+/// | Remove | [`remove`](Self::remove), [`take`](Self::take), [`retain_keys`](Self::retain_keys), [`clear`](Self::clear) |
 /// | All operations | [`execute`](Self::execute) |
 /// | Parts of the map | [`local`](Self::local), [`owner`](Self::owner) |
 /// | Size, capacity and memory | [`len`](Self::len), [`is_empty`](Self::is_empty), [`reserve`](Self::reserve), [`shrink_to_fit`](Self::shrink_to_fit), [`trim`](Self::trim) |
@@ -187,12 +187,12 @@ impl<K: Key, V: Value> Shard<K, V> {
         self.execute(rank, op::get_or_insert(keys, values))
     }
 
-    /// [`Map::assign`] over the group: returns how many keys were present, of all ranks together.
+    /// [`Map::update`] over the group: returns how many keys were present, of all ranks together.
     ///
     /// # Errors
-    /// As for [`Map::assign`], of any rank, and [`Error::Group`]. Of a batch that is refused, some
+    /// As for [`Map::update`], of any rank, and [`Error::Group`]. Of a batch that is refused, some
     /// ranks may have changed what they own.
-    pub fn assign(
+    pub fn update(
         &mut self,
         rank: &mut Rank,
         keys: &(impl Input<K> + ?Sized),
@@ -201,12 +201,12 @@ impl<K: Key, V: Value> Shard<K, V> {
         self.execute(rank, op::update(keys, values))
     }
 
-    /// [`Map::merge_present`] over the group: returns how many keys were present, of all ranks
+    /// [`Map::update_with`] over the group: returns how many keys were present, of all ranks
     /// together.
     ///
     /// # Errors
-    /// As for [`assign`](Self::assign).
-    pub fn merge_present<Form>(
+    /// As for [`update`](Self::update).
+    pub fn update_with<Form>(
         &mut self,
         rank: &mut Rank,
         keys: &(impl Input<K> + ?Sized),
@@ -325,12 +325,12 @@ impl<K: Key, V: Value> Shard<K, V> {
         self.execute(rank, op::remove(keys))
     }
 
-    /// [`Map::remove_with_values`] over the group: removes keys, and returns the values of those of this rank's batch. Of several equal
+    /// [`Map::take`] over the group: removes keys, and returns the values of those of this rank's batch. Of several equal
     /// keys, in the batch of one rank or of several, one gets it.
     ///
     /// # Errors
     /// As for [`remove`](Self::remove).
-    pub fn remove_with_values(
+    pub fn take(
         &mut self,
         rank: &mut Rank,
         keys: &(impl Input<K> + ?Sized),

@@ -38,9 +38,9 @@ use crate::rows::NO_ROW;
 /// | group | operations |
 /// |---|---|
 /// | Create | [`new`](Self::new), [`with_capacity`](Self::with_capacity), [`builder`](Self::builder) |
-/// | Insert | [`insert`](Self::insert), [`insert_into`](Self::insert_into), [`insert_with_new_into`](Self::insert_with_new_into) |
+/// | Insert | [`insert`](Self::insert), [`insert_into`](Self::insert_into), [`insert_with_outcome_into`](Self::insert_with_outcome_into) |
 /// | Look up | [`get`](Self::get), [`get_into`](Self::get_into) |
-/// | Dump | [`keys`](Self::keys), [`keys_into`](Self::keys_into), [`keys_with_rows`](Self::keys_with_rows), [`keys_with_rows_into`](Self::keys_with_rows_into), [`for_each_chunk`](Self::for_each_chunk), [`byte_len`](Self::byte_len) |
+/// | Dump | [`keys`](Self::keys), [`keys_into`](Self::keys_into), [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into), [`for_each_chunk`](Self::for_each_chunk), [`byte_len`](Self::byte_len) |
 /// | Remove | [`remove`](Self::remove), [`clear`](Self::clear) |
 /// | Make rows dense | [`compact`](Self::compact), [`compact_into`](Self::compact_into) |
 /// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load), [`load_from`](Self::load_from) |
@@ -160,14 +160,14 @@ impl StringRowMap {
     /// let map = StringRowMap::new(&Device::cpu())?;
     /// map.insert(&["be"])?;
     /// let (mut rows, mut new) = ([0; 4], [9; 4]);
-    /// assert_eq!(map.insert_with_new_into(&["to", "be", "to", "or"], &mut rows, &mut new)?, 2);
+    /// assert_eq!(map.insert_with_outcome_into(&["to", "be", "to", "or"], &mut rows, &mut new)?, 2);
     /// assert_eq!((rows, new), ([1, 0, 1, 2], [1, 0, 0, 1]));
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     ///
     /// # Errors
     /// As for [`insert_into`](Self::insert_into).
-    pub fn insert_with_new_into(
+    pub fn insert_with_outcome_into(
         &self,
         strings: &(impl StringInput + ?Sized),
         rows: &mut (impl Output<u32> + ?Sized),
@@ -226,7 +226,7 @@ impl StringRowMap {
 /// # Dump
 impl StringRowMap {
     /// All strings, in the order of their rows. If none was removed since the last [`compact`](Self::compact), the string of row `i`
-    /// is at place `i`; else [`keys_with_rows`](Self::keys_with_rows) says which rows they have.
+    /// is at place `i`; else [`retrieve_all`](Self::retrieve_all) says which rows they have.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::Poisoned`], [`Error::Driver`].
@@ -241,14 +241,14 @@ impl StringRowMap {
     /// let map = StringRowMap::new(&Device::cpu())?;
     /// map.insert(&["to", "be", "or"])?;
     /// map.remove(&["be"])?;
-    /// let (keys, rows) = map.keys_with_rows()?;
+    /// let (keys, rows) = map.retrieve_all()?;
     /// assert_eq!((keys.to_strings()?, rows), (vec!["to".to_owned(), "or".to_owned()], vec![0, 2]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// As for [`keys`](Self::keys).
-    pub fn keys_with_rows(&self) -> Result<(Strings, Vec<u32>)> {
+    pub fn retrieve_all(&self) -> Result<(Strings, Vec<u32>)> {
         self.core.keys(true)
     }
 
@@ -283,7 +283,7 @@ impl StringRowMap {
     ///
     /// # Errors
     /// As for [`keys_into`](Self::keys_into).
-    pub fn keys_with_rows_into(
+    pub fn retrieve_all_into(
         &self,
         offsets: &mut (impl Output<i64> + ?Sized),
         bytes: &mut (impl Output<u8> + ?Sized),

@@ -35,9 +35,9 @@ use crate::output::Output;
 /// |---|---|
 /// | Create | [`new`](Self::new), [`with_capacity`](Self::with_capacity), [`builder`](Self::builder) |
 /// | Insert and update | [`insert`](Self::insert), [`insert_with_outcome`](Self::insert_with_outcome), [`upsert`](Self::upsert), [`merge`](Self::merge), [`get_or_insert`](Self::get_or_insert) |
-/// | Update if present | [`assign`](Self::assign), [`merge_present`](Self::merge_present) |
+/// | Update if present | [`update`](Self::update), [`update_with`](Self::update_with) |
 /// | Look up | [`get`](Self::get), [`get_or`](Self::get_or), [`get_into`](Self::get_into), [`get_or_into`](Self::get_or_into), [`contains`](Self::contains) |
-/// | Remove | [`remove`](Self::remove), [`remove_with_values`](Self::remove_with_values), [`retain`](Self::retain), [`retain_keys`](Self::retain_keys), [`clear`](Self::clear), [`drain`](Self::drain) |
+/// | Remove | [`remove`](Self::remove), [`take`](Self::take), [`retain`](Self::retain), [`retain_keys`](Self::retain_keys), [`clear`](Self::clear), [`drain`](Self::drain) |
 /// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into), [`for_each_chunk`](Self::for_each_chunk) |
 /// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load) |
 /// | Streams, graphs | [`on`](Self::on), [`graph`](Self::graph) |
@@ -218,7 +218,7 @@ impl<K: Pod, V: Value> WideMap<K, V> {
     /// # Errors
     /// [`Error::LengthMismatch`]; [`Error::OutOfMemory`] before anything is changed; [`Error::WrongDevice`], [`Error::Poisoned`],
     /// [`Error::Driver`].
-    pub fn assign(
+    pub fn update(
         &self,
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
@@ -230,8 +230,8 @@ impl<K: Pod, V: Value> WideMap<K, V> {
     /// the batch were present; one that comes several times counts each time.
     ///
     /// # Errors
-    /// As for [`assign`](Self::assign).
-    pub fn merge_present<Form>(
+    /// As for [`update`](Self::update).
+    pub fn update_with<Form>(
         &self,
         keys: &(impl Input<K> + ?Sized),
         values: impl Operand<V, Form>,
@@ -324,14 +324,14 @@ impl<K: Pod, V: Value> WideMap<K, V> {
     /// use gpumap::{Device, WideMap};
     /// let map = WideMap::<[u64; 4], u32>::new(&Device::cpu())?;
     /// map.insert(&[[1; 4], [2; 4]], &[10, 20])?;
-    /// assert_eq!(map.remove_with_values(&[[2; 4], [3; 4]])?, [Some(20), None]);
+    /// assert_eq!(map.take(&[[2; 4], [3; 4]])?, [Some(20), None]);
     /// assert_eq!(map.len(), 1);
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     ///
     /// # Errors
     /// As for [`remove`](Self::remove).
-    pub fn remove_with_values(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<Option<V>>> {
+    pub fn take(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<Option<V>>> {
         self.execute(op::take(keys))
     }
 

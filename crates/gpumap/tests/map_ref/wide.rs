@@ -107,8 +107,7 @@ fn works<K, V, B>(
     assert_eq!(batch.found, present(&host, &batch.keys));
     for &(merge, update) in merges {
         batch.run(on, &lent, kernel, (verb::MERGE_PRESENT, update));
-        host.merge_present(&batch.keys, &batch.values, merge)
-            .unwrap();
+        host.update_with(&batch.keys, &batch.values, merge).unwrap();
         assert_eq!(batch.found, present(&host, &batch.keys));
         assert!(
             lent.retrieve_all().unwrap() == host.retrieve_all().unwrap(),

@@ -74,10 +74,7 @@ impl<K: Key, V: Pod + Send + Sync> Run<K, V> {
             }
             12 => {
                 let mut removed = HashMap::new();
-                for (k, v) in batch
-                    .iter()
-                    .zip(self.map.remove_with_values(&batch).unwrap())
-                {
+                for (k, v) in batch.iter().zip(self.map.take(&batch).unwrap()) {
                     if let Some(v) = v {
                         assert_eq!(removed.insert(key_bits(*k), tag(&v)), None);
                     }
@@ -98,7 +95,7 @@ impl<K: Key, V: Pod + Send + Sync> Run<K, V> {
                 let (there, tags): (Vec<K>, Vec<u64>) = pairs
                     .filter(|(k, _)| self.model.contains_key(&key_bits(**k)))
                     .unzip();
-                let updated = self.map.assign(&batch, &values).unwrap();
+                let updated = self.map.update(&batch, &values).unwrap();
                 self.learn(&there, &tags, true);
                 assert_eq!(updated, there.len());
             }

@@ -120,9 +120,9 @@ fn all_verbs_side_by_side_lose_no_cell() {
                                 }
                             }
                             3 => drop(map.remove(all).unwrap()),
-                            4 => drop(map.assign(all, &values).unwrap()),
+                            4 => drop(map.update(all, &values).unwrap()),
                             _ => {
-                                let taken = map.remove_with_values(all).unwrap();
+                                let taken = map.take(all).unwrap();
                                 for (i, v) in taken.iter().enumerate() {
                                     assert!(v.is_none_or(|v| tag(&v) >> 32 == i as u64));
                                 }

@@ -61,7 +61,7 @@ fn insert_upsert_get_and_remove() {
                 n as usize / 4
             );
             assert_eq!(map.remove(&first[..n as usize / 4]).unwrap(), 0);
-            let taken = map.remove_with_values(&first[..n as usize / 2]).unwrap();
+            let taken = map.take(&first[..n as usize / 2]).unwrap();
             let expected = |i| (i >= n / 4).then(|| blob(i));
             assert_eq!(taken, (0..n / 2).map(expected).collect::<Vec<_>>());
             assert_eq!(map.len(), n as usize);
@@ -141,7 +141,7 @@ fn a_batch_with_one_key_many_times() {
 
         // Half of them are of absent keys.
         let batch = keys::<K>((0..n).map(|i| i % 6));
-        let assigned = map.assign(&batch, &blobs(3 * n..4 * n)).unwrap();
+        let assigned = map.update(&batch, &blobs(3 * n..4 * n)).unwrap();
         assert_eq!(assigned, (0..n).filter(|i| i % 6 < 3).count());
         assert_eq!(map.len(), 3);
         for (k, tag) in tags(&map) {
@@ -149,11 +149,11 @@ fn a_batch_with_one_key_many_times() {
             assert_eq!(key_bits(batch[i]), k, "the value of another key");
         }
         assert_cells_add_up(&map);
-        assert_eq!(map.assign(&[] as &[K], &[] as &[V]).unwrap(), 0);
+        assert_eq!(map.update(&[] as &[K], &[] as &[V]).unwrap(), 0);
         assert_cells_add_up(&map);
 
         let batch = keys::<K>((0..n).map(|i| i % 3));
-        let taken = map.remove_with_values(&batch).unwrap();
+        let taken = map.take(&batch).unwrap();
         assert_eq!(taken.iter().flatten().count(), 3);
         assert!(map.is_empty());
         assert_cells_add_up(&map);
@@ -271,7 +271,7 @@ fn empty_batches_and_lengths_that_differ() {
         assert!(map.get_or_insert(&none, &no_values).unwrap().is_empty());
         assert!(map.get(&none).unwrap().is_empty());
         assert_eq!(map.remove(&none).unwrap(), 0);
-        assert!(map.remove_with_values(&none).unwrap().is_empty());
+        assert!(map.take(&none).unwrap().is_empty());
         assert!(matches!(
             map.upsert(&keys::<K>(0..2), &blobs::<V>(0..3)),
             Err(Error::LengthMismatch { keys: 2, values: 3 })

@@ -61,7 +61,7 @@ fn storing() {
             let name = |verb: &str| format!("arena: {verb}, {room}");
             try_every_call(on, &name("insert"), build, |map| map.insert(&keys, &values));
             try_every_call(on, &name("upsert"), build, |map| map.upsert(&keys, &values));
-            try_every_call(on, &name("assign"), build, |map| map.assign(&keys, &values));
+            try_every_call(on, &name("update"), build, |map| map.update(&keys, &values));
             try_every_call(on, &name("get_or_insert"), build, |map| {
                 map.get_or_insert(&keys, &values)
             });
@@ -80,9 +80,7 @@ fn taking_away() {
         let some: Vec<K> = (5..HELD + 5).map(nth_key).collect();
         let build = full::<K>;
         try_every_call(on, "arena: remove", build, |map| map.remove(&some));
-        try_every_call(on, "arena: remove_with_values", build, |map| {
-            map.remove_with_values(&some)
-        });
+        try_every_call(on, "arena: take", build, |map| map.take(&some));
         let idle = Exception::LeavesCellsIdle;
         try_every_call_but(on, "arena: retain_keys", idle, build, |map| {
             map.retain_keys(&some)

@@ -113,7 +113,7 @@ fn all_else() {
             value: key(0),
         };
         try_every_call(on, "chained: retain", build, |map| {
-            map.retain(even, Predicate::Always)
+            map.retain_where(even, Predicate::Always)
         });
         try_every_call(on, "chained: save", build, |map| {
             let mut bytes = Vec::new();

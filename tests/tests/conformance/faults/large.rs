@@ -97,11 +97,11 @@ fn changing_and_removing() {
         let build = |on: &Target| SORTED.map::<K, V>(on);
         // Some are not there.
         let some = Batch::<K, V>::numbered(5..HELD + 5, 3);
-        try_every_call(on, "assign, sorted", build, |map| {
-            map.assign(&some.keys, &some.values)
+        try_every_call(on, "update, sorted", build, |map| {
+            map.update(&some.keys, &some.values)
         });
-        try_every_call(on, "merge_present, sorted", build, |map| {
-            map.merge_present(&some.keys, &some.values, Merge::Xor)
+        try_every_call(on, "update_with, sorted", build, |map| {
+            map.update_with(&some.keys, &some.values, Merge::Xor)
         });
         try_every_call(on, "remove, sorted", build, |map| map.remove(&some.keys));
     }

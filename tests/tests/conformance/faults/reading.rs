@@ -72,8 +72,8 @@ fn dumps() {
             map.retrieve_all_into(&mut keys, &mut values)?;
             Ok(sorted((keys.to_vec()?, values.to_vec()?)))
         });
-        look::<K, V, _>(on, "retrieve_all_ordered", |map| {
-            map.retrieve_all_ordered().map(sorted)
+        look::<K, V, _>(on, "retrieve_all_stable", |map| {
+            map.retrieve_all_stable().map(sorted)
         });
         look::<K, V, _>(on, "chunks", |map| {
             let (mut keys, mut values) = (Vec::new(), Vec::new());

@@ -74,7 +74,7 @@ fn removals() {
         try_every_call_of_making(on, "rows: load_from", |on| {
             RowMap::<K>::load_from(on.device(), &bytes[..])
         });
-        let dump = |map: &RowMap<K>| Ok((map.keys()?.len(), map.keys_with_rows()?.1));
+        let dump = |map: &RowMap<K>| Ok((map.keys()?.len(), map.retrieve_all()?.1));
         try_every_call(on, "rows: keys with rows", build, dump);
     }
     on_every_target(|on| {
@@ -93,7 +93,7 @@ fn rows() {
             try_every_call(on, &name("insert"), build, |map| map.insert(&more));
             try_every_call(on, &name("insert with new"), build, |map| {
                 let (mut rows, mut new) = (vec![0; more.len()], vec![0; more.len()]);
-                map.insert_with_new_into(&more, &mut rows, &mut new)?;
+                map.insert_with_outcome_into(&more, &mut rows, &mut new)?;
                 // When it is done again, none is new.
                 Ok(rows)
             });

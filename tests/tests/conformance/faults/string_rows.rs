@@ -52,7 +52,7 @@ fn string_rows() {
         }
         let build = |on: &Target| thinned(on, 100);
         try_every_call(on, "string rows: get", build, |map| map.get(&more));
-        try_every_call(on, "string rows: keys", build, |map| map.keys_with_rows());
+        try_every_call(on, "string rows: keys", build, |map| map.retrieve_all());
         try_every_call(on, "string rows: for_each_chunk", build, |map| {
             let mut told = Vec::new();
             map.for_each_chunk(9, |strings, rows| {

@@ -73,8 +73,8 @@ fn wide_maps() {
             });
         }
         let build = |on: &Target| filled::<K>(on, 200, 10);
-        try_every_call(on, "wide: merge_present", build, |map| {
-            map.merge_present(&more, &values, Merge::Max)
+        try_every_call(on, "wide: update_with", build, |map| {
+            map.update_with(&more, &values, Merge::Max)
         });
         try_every_call(on, "wide: get", build, |map| map.get(&more));
         try_every_call(on, "wide: remove", build, |map| map.remove(&more).map(drop));

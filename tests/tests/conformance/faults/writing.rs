@@ -80,11 +80,11 @@ fn assigning() {
     fn body<K: Key, V: Value>(on: &Target) {
         // Some are not there.
         let some = Batch::<K, V>::numbered(5..HELD + 5, 3);
-        try_every_call(on, "assign", roomy::<K, V>, |map| {
-            map.assign(&some.keys, &some.values)
+        try_every_call(on, "update", roomy::<K, V>, |map| {
+            map.update(&some.keys, &some.values)
         });
-        try_every_call(on, "merge_present", full::<K, V>, |map| {
-            map.merge_present(&some.keys, &some.values, Merge::Xor)
+        try_every_call(on, "update_with", full::<K, V>, |map| {
+            map.update_with(&some.keys, &some.values, Merge::Xor)
         });
     }
     on_pairs!(body: u32 => u32, u64 => u64);
@@ -103,8 +103,8 @@ fn taking_away() {
                 let removed = map.remove_with_outcome(&some)?;
                 Ok(removed.into_iter().filter(|&removed| removed).count())
             });
-            try_every_call(on, &name("remove_with_values"), build, |map| {
-                let values = map.remove_with_values(&some)?;
+            try_every_call(on, &name("take"), build, |map| {
+                let values = map.take(&some)?;
                 let mut values: Vec<_> = values.into_iter().flatten().map(value_bits).collect();
                 values.sort_unstable();
                 Ok(values)
@@ -123,7 +123,7 @@ fn taking_away() {
 fn retaining_by_predicate() {
     fn body<K: Key + Element, V: Value + Element>(on: &Target) {
         try_every_call(on, "retain", roomy::<K, V>, |map| {
-            map.retain(Predicate::Less(nth_key(7)), Predicate::Always)
+            map.retain_where(Predicate::Less(nth_key(7)), Predicate::Always)
         });
     }
     on_pairs!(body: u32 => u32, u64 => u64);

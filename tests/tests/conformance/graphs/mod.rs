@@ -228,7 +228,7 @@ fn what_runs_alone_waits_for_launches() {
             verbs.merge(&keys, &keys, Merge::Add).unwrap();
             let answer = verbs.launch().unwrap();
             match round % 4 {
-                0 => assert_eq!(map.remove_with_values(&[3]).unwrap(), [Some(6)]),
+                0 => assert_eq!(map.take(&[3]).unwrap(), [Some(6)]),
                 1 => map.reserve(10 * n).unwrap(),
                 2 => map.clear().unwrap(),
                 _ => map.shrink_to_fit().unwrap(),

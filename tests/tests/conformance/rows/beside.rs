@@ -120,7 +120,7 @@ fn lookups_beside_removals() {
                         let (of_stays, of_comes) = rows.split_at(stays.len());
                         assert!(of_stays[0].is_some() && follow_each_other(of_stays));
                         assert!(follow_each_other(of_comes), "a part of a removal");
-                        let (all, rows) = map.keys_with_rows().unwrap();
+                        let (all, rows) = map.retrieve_all().unwrap();
                         assert!((all.len() as u64).is_multiple_of(each));
                         assert!(rows.is_sorted_by(|a, b| a < b));
                     }

@@ -36,7 +36,7 @@ fn owners_are_first_occurrences() {
                 let (expected, flags) = oracle.insert(&batch);
                 let (mut rows, mut new) = (vec![0; 300], vec![0; 300]);
                 let n = map
-                    .insert_with_new_into(&batch, &mut rows, &mut new)
+                    .insert_with_outcome_into(&batch, &mut rows, &mut new)
                     .unwrap();
                 assert_eq!((rows, &new), (expected, &flags), "{distinct} keys");
                 assert_eq!(n, flags.iter().filter(|&&new| new == 1).count());
@@ -90,7 +90,7 @@ fn a_removed_value_is_told_once() {
             let values: Vec<u64> = (0..distinct).collect();
             map.insert(&all, &values).unwrap();
             let batch = keys::<u128>(meeting(distinct));
-            let told = map.remove_with_values(&batch).unwrap();
+            let told = map.take(&batch).unwrap();
             let mut told: Vec<u64> = told.into_iter().flatten().collect();
             told.sort_unstable();
             assert_eq!((told, map.len()), (values, 0), "{distinct} keys");

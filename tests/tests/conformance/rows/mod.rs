@@ -124,7 +124,7 @@ impl Oracle {
         let keys_of_rows = |keys: &[K]| keys.iter().map(bytes_of).eq(&of_rows);
         let all = map.keys().expect("keys");
         assert!(keys_of_rows(&all), "keys in the order of rows");
-        let (keys, rows) = map.keys_with_rows().expect("keys and rows");
+        let (keys, rows) = map.retrieve_all().expect("keys and rows");
         assert!(keys_of_rows(&keys), "keys beside their rows");
         assert_eq!(rows, present);
         let mut in_chunks = (Vec::new(), Vec::new());

@@ -88,7 +88,7 @@ fn everything_and_nothing() {
         // Of a map that has none, with no key, and with no gap.
         assert_eq!(map.remove(&batch).unwrap(), 0);
         assert_eq!(map.compact().unwrap(), []);
-        assert_eq!(map.keys_with_rows().unwrap().1, []);
+        assert_eq!(map.retrieve_all().unwrap().1, []);
         map.insert(&batch).unwrap();
         oracle.insert(&batch);
         assert_eq!(map.remove(&[]).unwrap(), 0);
@@ -132,7 +132,7 @@ fn answers_go_to_the_host_and_to_the_device() {
         let (len, present) = (map.len(), oracle.present().0);
         let mut all = Buffer::<K>::zeroed(&stream, len + 1).unwrap();
         let mut rows = vec![7; len + 2];
-        assert_eq!(map.keys_with_rows_into(&mut all, &mut rows).unwrap(), len);
+        assert_eq!(map.retrieve_all_into(&mut all, &mut rows).unwrap(), len);
         assert_eq!((&rows[..len], &rows[len..]), (&present[..], &[7, 7][..]));
         let got = all.slice(..len).unwrap().to_vec().unwrap();
         let expected = map.keys().unwrap();
@@ -141,7 +141,7 @@ fn answers_go_to_the_host_and_to_the_device() {
             vec![K::zeroed(); len],
             Buffer::zeroed(&stream, len).unwrap(),
         );
-        assert_eq!(map.keys_with_rows_into(&mut all, &mut rows).unwrap(), len);
+        assert_eq!(map.retrieve_all_into(&mut all, &mut rows).unwrap(), len);
         assert_eq!(rows.to_vec().unwrap(), present);
         assert!(bytemuck::cast_slice::<K, u8>(&all) == bytemuck::cast_slice::<K, u8>(&expected));
 
@@ -152,8 +152,8 @@ fn answers_go_to_the_host_and_to_the_device() {
                 Err(Error::OutputTooSmall { needed: n, given: g }) if (n, g) == (needed, given)
             ));
         };
-        short(map.keys_with_rows_into(&mut all, &mut vec![0; len - 1]));
-        short(map.keys_with_rows_into(&mut all[1..], &mut rows));
+        short(map.retrieve_all_into(&mut all, &mut vec![0; len - 1]));
+        short(map.retrieve_all_into(&mut all[1..], &mut rows));
         short(map.keys_into(&mut all[1..]));
         short(map.compact_into(&mut vec![0; len - 1]));
         oracle.assert_same(&map);
@@ -187,13 +187,13 @@ fn keys_may_go_anywhere() {
             assert_eq!(map.remove(from).unwrap(), oracle.remove(from));
             oracle.assert_same(&map);
 
-            let (expected, rows) = map.keys_with_rows().unwrap();
+            let (expected, rows) = map.retrieve_all().unwrap();
             for with_rows in [false, true] {
                 bytes.fill(7);
                 let to: &mut [[u8; 16]] = bytemuck::cast_slice_mut(&mut bytes[at..][..16 * 180]);
                 if with_rows {
                     let mut told = [0; 180];
-                    assert_eq!(map.keys_with_rows_into(to, &mut told).unwrap(), 180);
+                    assert_eq!(map.retrieve_all_into(to, &mut told).unwrap(), 180);
                     assert_eq!(told[..], rows[..]);
                 } else {
                     assert_eq!(map.keys_into(to).unwrap(), 180);

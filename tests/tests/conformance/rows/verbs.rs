@@ -52,7 +52,7 @@ fn answers_go_to_the_host_and_to_the_device() {
                 Buffer::zeroed(&stream, batch.len()).unwrap(),
                 vec![9; batch.len()],
             );
-            let inserted = map.insert_with_new_into(&on_device, &mut told.0, &mut told.1);
+            let inserted = map.insert_with_outcome_into(&on_device, &mut told.0, &mut told.1);
             assert_eq!(inserted.unwrap(), sum);
             assert_eq!((told.0.to_vec().unwrap(), told.1), (rows.clone(), new));
             let mut again = vec![7; batch.len()];
@@ -150,7 +150,7 @@ fn what_is_too_small_or_of_another_device_is_refused() {
             ));
         };
         short(map.insert_into(&batch, &mut [0; 9]));
-        short(map.insert_with_new_into(&batch, &mut [0; 10], &mut [0; 9]));
+        short(map.insert_with_outcome_into(&batch, &mut [0; 10], &mut [0; 9]));
         assert!(map.is_empty());
         map.insert(&batch).unwrap();
         short(map.get_into(&batch, &mut [0; 9]).map(|()| 0));

@@ -56,14 +56,14 @@ fn through<K: Key, V: Value>(
     assert_eq!(shard.upsert(rank, &at, &stored)?, 0);
     let other: Vec<V> = keys.iter().map(|&k| value(key_bits(k) ^ 0xaa)).collect();
     let assigned = Buffer::from_slice(&stream, &other)?;
-    assert_eq!(shard.assign(rank, &at, &assigned)?, total);
+    assert_eq!(shard.update(rank, &at, &assigned)?, total);
     let held = shard.get(rank, &at)?.into_iter().zip(&other);
     assert!(
         held.into_iter()
             .all(|(held, &right)| held.map(value_bits) == Some(value_bits(right)))
     );
     assert_eq!(shard.remove(rank, &at)?, total);
-    assert_eq!(shard.assign(rank, &at, &stored)?, 0);
+    assert_eq!(shard.update(rank, &at, &stored)?, 0);
     shard.get_into(
         rank,
         &at,

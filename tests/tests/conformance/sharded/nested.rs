@@ -43,7 +43,7 @@ fn work_of_a_group_does_not_wait_for_itself() {
                 assert!(is_nested(sharded.clear()));
                 assert!(is_nested(sharded.drain()));
                 assert!(is_nested(
-                    sharded.retain(Predicate::Always, Predicate::Always)
+                    sharded.retain_where(Predicate::Always, Predicate::Always)
                 ));
                 assert!(is_nested(sharded.retrieve_all()));
                 assert!(is_nested(

@@ -32,7 +32,11 @@ fn all_ranks_keep_what_one_map_would() {
             let pairs = batch.keys.iter().zip(&batch.values).zip(batch.bits());
             let gone = pairs.filter(|((k, v), _)| !(of_keys.holds(**k) && of_values.holds(**v)));
             let gone = gone.filter(|(_, (k, _))| held.remove(k).is_some()).count();
-            assert_eq!(sharded.retain(of_keys, of_values).unwrap(), gone, "{i}");
+            assert_eq!(
+                sharded.retain_where(of_keys, of_values).unwrap(),
+                gone,
+                "{i}"
+            );
             let (keys, values) = sharded.retrieve_all().unwrap();
             assert_same(&paired(&keys, &values), &held, "retained");
         }

@@ -77,13 +77,13 @@ impl Oracles {
         for (rank, oracle) in self.0.iter().enumerate() {
             let local = map.local(rank).unwrap();
             oracle.assert_same(local);
-            let (keys, rows) = local.keys_with_rows().unwrap();
+            let (keys, rows) = local.retrieve_all().unwrap();
             assert!(keys.iter().all(|&key| map.owner(key) == rank));
             let place = |row| ShardRow::new(rank as u32, row);
             all.0.extend(keys);
             all.1.extend(rows.into_iter().map(place));
         }
-        assert!(map.keys_with_places().unwrap() == all);
+        assert!(map.retrieve_all().unwrap() == all);
         let of_ranks = |of: fn(&RowMap<K>) -> usize| -> Vec<usize> {
             let local = |rank| of(map.local(rank).unwrap());
             (0..self.0.len()).map(local).collect()
@@ -111,7 +111,7 @@ fn places_are_those_of_row_maps() {
                     let untouched = ShardRow::new(9, 9);
                     let (mut told, mut told_new) =
                         (vec![untouched; batch.len() + 2], vec![9; batch.len() + 1]);
-                    let count = map.insert_with_new_into(&batch, &mut told, &mut told_new);
+                    let count = map.insert_with_outcome_into(&batch, &mut told, &mut told_new);
                     let expected = new.iter().filter(|&&new| new == 1).count();
                     assert_eq!(count.unwrap(), expected);
                     assert_eq!(told[..batch.len()], places);
@@ -211,16 +211,24 @@ fn batches_come_from_any_rank() {
                 let mut told_there = Buffer::from_slice(&stream, &told)?;
                 let mut new_there = Buffer::from_slice(&stream, &told_new)?;
                 let count = match rank.index() % 3 {
-                    0 => shard.insert_with_new_into(
+                    0 => shard.insert_with_outcome_into(
                         rank,
                         &in_device,
                         &mut told_there,
                         &mut told_new,
                     )?,
-                    1 => {
-                        shard.insert_with_new_into(rank, &batch, &mut told_there, &mut new_there)?
-                    }
-                    _ => shard.insert_with_new_into(rank, &in_device, &mut told, &mut told_new)?,
+                    1 => shard.insert_with_outcome_into(
+                        rank,
+                        &batch,
+                        &mut told_there,
+                        &mut new_there,
+                    )?,
+                    _ => shard.insert_with_outcome_into(
+                        rank,
+                        &in_device,
+                        &mut told,
+                        &mut told_new,
+                    )?,
                 };
                 assert_eq!(count, new.iter().filter(|&&new| new == 1).count());
                 if rank.index() % 3 != 2 {
@@ -282,7 +290,7 @@ fn outputs_that_are_too_short_are_an_error_everywhere() {
         whole(map.get_into(&batch, &mut short));
         let mut places = vec![ShardRow::new(9, 9); 50];
         whole(
-            map.insert_with_new_into(&batch, &mut places, &mut [9; 49])
+            map.insert_with_outcome_into(&batch, &mut places, &mut [9; 49])
                 .map(drop),
         );
         assert_eq!(
@@ -339,7 +347,7 @@ fn what_one_rank_refuses_all_do() {
                 false => builder,
             })?;
             let places = shard.insert(rank, &held)?;
-            let before = shard.local().keys_with_rows()?;
+            let before = shard.local().retrieve_all()?;
             // From different ranks, of which only one has keys of the last rank; and with keys that are there.
             let batches = [
                 keys::<K>(30..4_000),
@@ -351,7 +359,7 @@ fn what_one_rank_refuses_all_do() {
                     (Err(error), false) => assert_failed(&error, last),
                     (other, _) => panic!("{other:?}"),
                 }
-                assert_eq!(shard.local().keys_with_rows()?, before);
+                assert_eq!(shard.local().retrieve_all()?, before);
                 assert_eq!(
                     shard.get(rank, &batch[..batch.len().min(7)])?.len(),
                     batch.len().min(7)
@@ -445,7 +453,7 @@ fn failures_of_one_device() {
             map.remove(&first[..10]).unwrap();
             map
         },
-        held: |map: &Map| [0, 1].map(|rank| map.local(rank)?.keys_with_rows()),
+        held: |map: &Map| [0, 1].map(|rank| map.local(rank)?.retrieve_all()),
         refill: |map| {
             map.clear().unwrap();
             assert_eq!(map.insert(&batch()).unwrap().len(), batch().len());
@@ -492,7 +500,7 @@ fn calls_of_different_kinds_are_an_error_everywhere() {
                     // With flags of new keys, or without.
                     match is_first {
                         true => shard
-                            .insert_with_new_into(rank, &[1], &mut [ShardRow::NONE], &mut [0])
+                            .insert_with_outcome_into(rank, &[1], &mut [ShardRow::NONE], &mut [0])
                             .map(drop),
                         false => shard.insert(rank, &[1]).map(drop),
                     },

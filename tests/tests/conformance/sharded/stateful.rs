@@ -24,7 +24,7 @@ enum Op {
     Upsert(Pairs),
     Merge(Pairs, Merge),
     Assign(Pairs),
-    /// `merge_present`.
+    /// `update_with`.
     MergePresent(Pairs, Merge),
     Remove(Pairs),
     /// `get`, `contains`, and both into vectors with so many places to spare.
@@ -33,7 +33,7 @@ enum Op {
     Retrieve(usize),
     /// `get_or_insert`.
     GetOrInsert(Pairs),
-    /// `remove_with_values`.
+    /// `take`.
     Take(Pairs),
     RetainKeys(Pairs),
     Clear,
@@ -155,14 +155,14 @@ impl<K: Key, V: Value> Sequence<K, V> {
             }
             Op::Assign(pairs) => {
                 let batch = self.batch(pairs);
-                let assigned = self.map.assign(&batch.keys, &batch.values).unwrap();
+                let assigned = self.map.update(&batch.keys, &batch.values).unwrap();
                 let present = self.present(&batch);
                 assert_eq!(assigned, present.len());
                 self.oracle.extend(present);
             }
             Op::MergePresent(pairs, how) => {
                 let twice = self.twice(pairs);
-                let merged = self.map.merge_present(&twice.keys, &twice.values, *how);
+                let merged = self.map.update_with(&twice.keys, &twice.values, *how);
                 let present = self.present(&twice);
                 assert_eq!(merged.unwrap(), present.len());
                 assert_eq!(oracle::merge::<V>(&mut self.oracle, present, *how), 0);
@@ -185,7 +185,7 @@ impl<K: Key, V: Value> Sequence<K, V> {
             }
             Op::Take(pairs) => {
                 let keys = self.batch(pairs).keys;
-                let taken = self.map.remove_with_values(&keys).unwrap().into_iter();
+                let taken = self.map.take(&keys).unwrap().into_iter();
                 let right = keys.iter().map(|&k| self.oracle.remove(&key_bits(k)));
                 assert!(taken.map(|v| v.map(value_bits)).eq(right), "take");
             }

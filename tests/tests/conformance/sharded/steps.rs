@@ -27,13 +27,11 @@ const CALLS: &[(&str, Call)] = &[
     ("xor", |rank, shard| {
         shard.merge(rank, &KEYS, &KEYS, Merge::Xor).map(drop)
     }),
-    ("assign", |rank, shard| {
-        shard.assign(rank, &KEYS, &KEYS).map(drop)
+    ("update", |rank, shard| {
+        shard.update(rank, &KEYS, &KEYS).map(drop)
     }),
     ("xor of those present", |rank, shard| {
-        shard
-            .merge_present(rank, &KEYS, &KEYS, Merge::Xor)
-            .map(drop)
+        shard.update_with(rank, &KEYS, &KEYS, Merge::Xor).map(drop)
     }),
     ("remove", |rank, shard| shard.remove(rank, &KEYS).map(drop)),
     ("get", |rank, shard| shard.get(rank, &KEYS).map(drop)),

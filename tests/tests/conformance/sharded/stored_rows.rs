@@ -25,8 +25,8 @@ fn cause<T>(outcome: Result<T>) -> FileError {
 
 /// Panics unless two maps have the same keys at the same places, and go on alike.
 fn assert_same<K: Key>(map: &ShardedRowMap<K>, back: &ShardedRowMap<K>) {
-    let (held, places) = map.keys_with_places().unwrap();
-    assert!(back.keys_with_places().unwrap() == (held.clone(), places));
+    let (held, places) = map.retrieve_all().unwrap();
+    assert!(back.retrieve_all().unwrap() == (held.clone(), places));
     assert_eq!(back.lens(), map.lens());
     assert_eq!(back.row_bounds(), map.row_bounds());
     assert_eq!(back.get(&held).unwrap(), map.get(&held).unwrap());
@@ -60,8 +60,8 @@ fn places_come_back() {
                     Ok(())
                 })
                 .unwrap();
-                assert!(told == map.keys_with_places().unwrap());
-                assert!(told == from_bytes.keys_with_places().unwrap());
+                assert!(told == map.retrieve_all().unwrap());
+                assert!(told == from_bytes.retrieve_all().unwrap());
                 assert_same(&map, &from_file);
             });
         }
@@ -275,7 +275,7 @@ fn a_device_that_fails_leaves_files_and_maps_as_they_were() {
     map.save(&path).unwrap();
     let before = fs::read(&path).unwrap();
     map.insert(&keys::<u128>(40..90)).unwrap();
-    let held = map.keys_with_places().unwrap();
+    let held = map.retrieve_all().unwrap();
     let mut refused = [0; 2];
     for call in 0.. {
         faults.plan(call, Fault::Once);
@@ -288,7 +288,7 @@ fn a_device_that_fails_leaves_files_and_maps_as_they_were() {
         } else if !is_over {
             fs::write(&path, &before).unwrap();
         }
-        assert!(map.keys_with_places().unwrap() == held);
+        assert!(map.retrieve_all().unwrap() == held);
 
         let bytes = before.clone();
         faults.plan(call, Fault::Once);

@@ -69,16 +69,16 @@ fn body<K: Key, V: Value>(on: &Group) {
     let half: Vec<K> = twice.iter().chain(&strange).copied().collect();
     let threes = vec![value::<V>(3); half.len()];
     let merge = Merge::Xor;
-    assert_eq!(sharded.merge_present(&half, &threes, merge).unwrap(), 2 * n);
-    assert_eq!(one.merge_present(&half, &threes, merge).unwrap(), 2 * n);
-    assert_eq!(sharded.assign(&strange, &threes[..n]).unwrap(), 0);
+    assert_eq!(sharded.update_with(&half, &threes, merge).unwrap(), 2 * n);
+    assert_eq!(one.update_with(&half, &threes, merge).unwrap(), 2 * n);
+    assert_eq!(sharded.update(&strange, &threes[..n]).unwrap(), 0);
     assert_eq!(
-        sharded.assign(&held[..n / 5], &threes[..n / 5]).unwrap(),
+        sharded.update(&held[..n / 5], &threes[..n / 5]).unwrap(),
         n / 5
     );
-    one.assign(&held[..n / 5], &threes[..n / 5]).unwrap();
+    one.update(&held[..n / 5], &threes[..n / 5]).unwrap();
     assert!(matches!(
-        sharded.assign(&strange, &threes),
+        sharded.update(&strange, &threes),
         Err(Error::LengthMismatch { .. })
     ));
     let changed = one.get(&keys).unwrap();
@@ -143,7 +143,7 @@ fn sets_over_a_group() {
         assert_eq!(sharded.insert(&keys, &nothing).unwrap(), n - n / 2);
         let there = sharded.contains(&keys).unwrap();
         assert!(there.iter().all(|&there| there));
-        assert_eq!(sharded.assign(&keys, &nothing).unwrap(), n);
+        assert_eq!(sharded.update(&keys, &nothing).unwrap(), n);
         assert_eq!(sharded.remove(&keys[..n / 3]).unwrap(), n / 3);
         let right: Oracle = keys[n / 3..].iter().map(|&k| (key_bits(k), 0)).collect();
         assert_holds(&sharded, &right);

@@ -145,21 +145,18 @@ fn random_operations_do_what_one_map_does() {
                     one.get_or_insert(&repeated, &times).unwrap()
                 ),
                 7 => assert_eq!(
-                    map.assign(&different, &values).unwrap(),
-                    one.assign(&different, &values).unwrap()
+                    map.update(&different, &values).unwrap(),
+                    one.update(&different, &values).unwrap()
                 ),
                 8 => assert_eq!(
-                    map.merge_present(&repeated, &times, Merge::Max).unwrap(),
-                    one.merge_present(&repeated, &times, Merge::Max).unwrap()
+                    map.update_with(&repeated, &times, Merge::Max).unwrap(),
+                    one.update_with(&repeated, &times, Merge::Max).unwrap()
                 ),
                 9 => assert_eq!(
                     map.remove(&repeated).unwrap(),
                     one.remove(&repeated).unwrap()
                 ),
-                10 => assert_eq!(
-                    map.remove_with_values(&different).unwrap(),
-                    one.remove_with_values(&different).unwrap()
-                ),
+                10 => assert_eq!(map.take(&different).unwrap(), one.take(&different).unwrap()),
                 11 => {
                     let draw = random.next() % 4;
                     let keep = |key, value: &V| is_kept(&key, value, draw);
@@ -312,15 +309,13 @@ fn batches_come_from_any_rank() {
             let merged = map.run(|rank, shard| {
                 let of_rank = of_rank(rank.index() as u64);
                 match rank.index() == 0 && round == 2 {
-                    true => {
-                        shard.merge_present(rank, &same, &vec![of_rank; same.len()], Merge::Max)
-                    }
-                    false => shard.merge_present(rank, &same, of_rank, Merge::Max),
+                    true => shard.update_with(rank, &same, &vec![of_rank; same.len()], Merge::Max),
+                    false => shard.update_with(rank, &same, of_rank, Merge::Max),
                 }
             });
             assert_eq!(merged.unwrap(), vec![present * on.len(); on.len()]);
             for rank in 0..ranks {
-                one.merge_present(&same, of_rank(rank), Merge::Max).unwrap();
+                one.update_with(&same, of_rank(rank), Merge::Max).unwrap();
             }
             assert_same(&map, &one);
         }
@@ -524,12 +519,12 @@ fn failures_of_one_device() {
     }
     // Their launches come after the ranks have agreed.
     let verbs: [Verb<Map>; 6] = [
-        ("merge_present", |map| {
-            let merged = map.merge_present(&batch(), &values(9), Merge::Add);
+        ("update_with", |map| {
+            let merged = map.update_with(&batch(), &values(9), Merge::Add);
             merged.map(drop)
         }),
         ("remove", |map| map.remove(&batch()).map(drop)),
-        ("take", |map| map.remove_with_values(&batch()).map(drop)),
+        ("take", |map| map.take(&batch()).map(drop)),
         ("retain", |map| {
             map.retain(|_, value| value % 3 == 0).map(drop)
         }),

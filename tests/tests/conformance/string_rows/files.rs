@@ -208,7 +208,7 @@ fn a_file_that_another_program_made_is_loaded() {
     let device = Device::cpu();
     let map = StringRowMap::load_from(&device, &small()[..]).unwrap();
     let expected = [b"to", &b""[..], b"be", b"or"];
-    let (keys, rows) = map.keys_with_rows().unwrap();
+    let (keys, rows) = map.retrieve_all().unwrap();
     assert!(keys.iter().eq(expected));
     assert_eq!((rows, map.row_bound()), (vec![0, 2, 5, 6], 9));
     // Its blocks become one.

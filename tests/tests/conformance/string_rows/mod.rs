@@ -79,7 +79,7 @@ impl Oracle {
         let (rows, keys) = self.present();
         let all = map.keys().expect("keys");
         assert!(all.iter().eq(&keys), "strings in the order of rows");
-        let told = map.keys_with_rows().expect("keys and rows");
+        let told = map.retrieve_all().expect("keys and rows");
         assert_eq!((&told.0, &told.1), (&all, &rows));
         assert_eq!(map.byte_len().expect("their bytes"), all.bytes().len());
         assert!(map.byte_capacity() >= all.bytes().len());

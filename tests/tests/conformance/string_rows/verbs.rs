@@ -60,7 +60,7 @@ fn batches_and_answers_lie_on_the_host_or_on_the_device() {
             assert_eq!(column.len(), batch.len());
             let mut told = Buffer::zeroed(&stream, batch.len()).unwrap();
             let mut flags = vec![9; batch.len()];
-            let inserted = map.insert_with_new_into(&column, &mut told, &mut flags);
+            let inserted = map.insert_with_outcome_into(&column, &mut told, &mut flags);
             assert_eq!(inserted.unwrap(), sum);
             assert_eq!((told.to_vec().unwrap(), flags), (rows.clone(), new));
             let mut again = vec![7; batch.len()];
@@ -100,7 +100,7 @@ fn dumps_go_to_the_host_and_to_the_device() {
                 let mut bytes = Buffer::from_slice(&stream, &vec![7; len + 20]).unwrap();
                 let mut told = vec![7; n + 1];
                 let places = &mut bytes.slice_mut(at..at + len).unwrap();
-                let dumped = map.keys_with_rows_into(&mut offsets, places, &mut told);
+                let dumped = map.retrieve_all_into(&mut offsets, places, &mut told);
                 assert_eq!(dumped.unwrap(), (n, len));
                 let offsets = offsets.to_vec().unwrap();
                 assert_eq!((&offsets[..=n], offsets[n + 1]), (expected.offsets(), 0));
@@ -272,7 +272,7 @@ fn what_is_too_small_or_of_another_device_is_refused() {
         };
         short(map.insert_into(&batch, &mut [0; 9]), 10);
         short(
-            map.insert_with_new_into(&batch, &mut [0; 10], &mut [0; 9]),
+            map.insert_with_outcome_into(&batch, &mut [0; 10], &mut [0; 9]),
             10,
         );
         assert!(map.is_empty());
@@ -283,7 +283,7 @@ fn what_is_too_small_or_of_another_device_is_refused() {
         let count = |dumped: Result<(usize, usize), Error>| dumped.map(|(n, _)| n);
         short(count(map.keys_into(&mut offsets[1..], &mut bytes)), 11);
         short(count(map.keys_into(&mut offsets, &mut bytes[1..])), len);
-        let told = map.keys_with_rows_into(&mut offsets, &mut bytes, &mut rows[1..]);
+        let told = map.retrieve_all_into(&mut offsets, &mut bytes, &mut rows[1..]);
         short(count(told), 10);
         assert_eq!((offsets, rows), ([0; 11], [0; 10]));
         assert!(bytes.iter().all(|&byte| byte == 0));

@@ -69,10 +69,10 @@ const MOST_BYTES: usize = 256;
 /// |---|---|
 /// | Create | [`new`](Self::new), [`with_capacity`](Self::with_capacity), [`builder`](Self::builder) |
 /// | Insert and update | [`insert`](Self::insert), [`insert_with_outcome`](Self::insert_with_outcome), [`upsert`](Self::upsert), [`get_or_insert`](Self::get_or_insert) |
-/// | Update if present | [`assign`](Self::assign) |
+/// | Update if present | [`update`](Self::update) |
 /// | Look up | [`get`](Self::get), [`get_into`](Self::get_into), [`contains`](Self::contains) |
-/// | Remove | [`remove`](Self::remove), [`remove_with_values`](Self::remove_with_values), [`retain_keys`](Self::retain_keys), [`retain`](Self::retain), [`clear`](Self::clear), [`drain`](Self::drain) |
-/// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into), [`chunks`](Self::chunks) |
+/// | Remove | [`remove`](Self::remove), [`take`](Self::take), [`retain_keys`](Self::retain_keys), [`retain`](Self::retain), [`clear`](Self::clear), [`drain`](Self::drain) |
+/// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into), [`chunks`](Self::chunks), [`for_each_chunk`](Self::for_each_chunk) |
 /// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load) |
 /// | Streams, graphs | [`on`](Self::on), [`graph`](Self::graph) |
 /// | Size and state | [`len`](Self::len), [`is_empty`](Self::is_empty), [`device`](Self::device), [`stats`](Self::stats) |
@@ -120,7 +120,7 @@ const MOST_BYTES: usize = 256;
 /// # Concurrency
 /// `ArenaMap` is [`Send`] and [`Sync`], and every verb takes `&self`. [`insert`](Self::insert),
 /// [`upsert`](Self::upsert), [`get_or_insert`](Self::get_or_insert), [`get`](Self::get),
-/// [`assign`](Self::assign), [`contains`](Self::contains), [`remove`](Self::remove), [`retrieve_all`](Self::retrieve_all),
+/// [`update`](Self::update), [`contains`](Self::contains), [`remove`](Self::remove), [`retrieve_all`](Self::retrieve_all),
 /// [`chunks`](Self::chunks) and [`save`](Self::save) may be called from any number of threads at once. They run side by side,
 /// apart from removals on one side and upserts and assigns on the other, which wait for those of the other kind. Each key is linearizable, and **no reader sees a value that
 /// is half written**: a value is in its cell before any slot leads there, and no cell is written again

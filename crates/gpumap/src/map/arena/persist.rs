@@ -52,6 +52,31 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         })
     }
 
+    /// Hands all pairs to `take` in chunks of about `pairs`, until that fails; see [`Map::for_each_chunk`].
+    ///
+    /// ```
+    /// use gpumap::{ArenaMap, Device};
+    /// let map = ArenaMap::<u32, [u32; 3]>::new(&Device::cpu())?;
+    /// map.insert(&[1, 2], &[[10; 3], [20; 3]])?;
+    /// let mut sum = 0;
+    /// map.for_each_chunk(4_096, |chunk| {
+    ///     sum += chunk.iter().map(|(key, value)| key + value[0]).sum::<u32>();
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(sum, 33);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`chunks`](Self::chunks), and those of `take`.
+    pub fn for_each_chunk(
+        &self,
+        pairs: usize,
+        mut take: impl FnMut(&Chunk<K, V>) -> Result<()>,
+    ) -> Result<()> {
+        self.chunks(pairs).try_for_each(|chunk| take(&chunk?))
+    }
+
     /// The pairs of those keys that are present now. An id that was dumped is of no use: a call that changes the map may
     /// have put another key's value into its cell.
     fn present(&self, keys: &[K]) -> Result<Chunk<K, V>> {

@@ -43,14 +43,14 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// use gpumap::{ArenaMap, Device};
     /// let map = ArenaMap::<u32, [u16; 7]>::new(&Device::cpu())?;
     /// map.insert(&[1, 2], &[[10; 7], [20; 7]])?;
-    /// assert_eq!(map.remove_with_values(&[2, 3])?, [Some([20; 7]), None]);
+    /// assert_eq!(map.take(&[2, 3])?, [Some([20; 7]), None]);
     /// assert_eq!(map.len(), 1);
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     ///
     /// # Errors
     /// As for [`remove`](Self::remove).
-    pub fn remove_with_values(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<Option<V>>> {
+    pub fn take(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<Option<V>>> {
         self.execute(op::take(keys))
     }
 

@@ -112,14 +112,14 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         self.execute(op::get_or_insert(keys, values))
     }
 
-    /// Gives present keys new values; absent keys stay absent, as by [`Map::assign`](crate::Map::assign). Returns how many
+    /// Gives present keys new values; absent keys stay absent, as by [`Map::update`](crate::Map::update). Returns how many
     /// keys of the batch were present. Costs as much as [`upsert`](Self::upsert), and waits for the same calls.
     ///
     /// ```
     /// use gpumap::{ArenaMap, Device};
     /// let map = ArenaMap::<u32, [u8; 12]>::new(&Device::cpu())?;
     /// map.insert(&[1], &[*b"there before"])?;
-    /// assert_eq!(map.assign(&[1, 2], &[*b"there now   ", *b"not stored  "])?, 1);
+    /// assert_eq!(map.update(&[1, 2], &[*b"there now   ", *b"not stored  "])?, 1);
     /// assert_eq!(map.get(&[1, 2])?, [Some(*b"there now   "), None]);
     /// # Ok::<(), gpumap::Error>(())
     /// ```
@@ -127,7 +127,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// # Errors
     /// [`Error::LengthMismatch`]; [`Error::OutOfMemory`] before anything is changed, for cells of the new values;
     /// [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
-    pub fn assign(
+    pub fn update(
         &self,
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),

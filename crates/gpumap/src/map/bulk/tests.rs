@@ -437,13 +437,13 @@ fn one_value_is_that_of_every_key<K: Key, V: Value + PartialEq + std::fmt::Debug
         let absent: Vec<K> = (0..2 * N as u64).map(|i| key(i + N as u64 / 2)).collect();
         for _ in 0..2 {
             let values = vec![value; absent.len()];
-            let present = expected.merge_present(&absent, &values, merge).unwrap();
-            assert_eq!(map.merge_present(&absent, value, merge).unwrap(), present);
+            let present = expected.update_with(&absent, &values, merge).unwrap();
+            assert_eq!(map.update_with(&absent, value, merge).unwrap(), present);
         }
-        let pending = map.on(&stream).merge_present(&absent, value, merge);
+        let pending = map.on(&stream).update_with(&absent, value, merge);
         assert_eq!(pending.unwrap().wait().unwrap(), N - N / 2);
         let values = vec![value; absent.len()];
-        expected.merge_present(&absent, &values, merge).unwrap();
+        expected.update_with(&absent, &values, merge).unwrap();
         assert_eq!(
             map.get(&absent).unwrap(),
             expected.get(&absent).unwrap(),

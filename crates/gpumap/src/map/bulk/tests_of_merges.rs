@@ -445,7 +445,7 @@ fn batches_of_keys_that_come_often_are_stored_as_any_other() {
                     model.expect(&map, case);
                 }
                 // Each pair counts that updates a present key.
-                let present = map.merge_present(&keys, &keys, Merge::Add).unwrap();
+                let present = map.update_with(&keys, &keys, Merge::Add).unwrap();
                 assert_eq!(present, keys.len(), "{case}");
                 model.merge(&keys, &keys, Merge::Add);
                 model.expect(&map, case);

@@ -75,6 +75,31 @@ impl<K: Key, V: Value> Map<K, V> {
             state: State::New { pairs },
         }
     }
+
+    /// Hands all pairs to `take` in chunks of about `pairs`, until that fails: the form of [`chunks`](Self::chunks) that every map
+    /// has, with the same contract while the map changes. `take` may use all verbs.
+    ///
+    /// ```
+    /// use gpumap::{Device, Map};
+    /// let map: Map<u32, u32> = Map::from_pairs(&Device::cpu(), [(1, 10), (2, 20)])?;
+    /// let mut sum = 0;
+    /// map.for_each_chunk(4_096, |chunk| {
+    ///     sum += chunk.values().iter().sum::<u32>();
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(sum, 30);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`chunks`](Self::chunks), and those of `take`.
+    pub fn for_each_chunk(
+        &self,
+        pairs: usize,
+        mut take: impl FnMut(&Chunk<K, V>) -> Result<()>,
+    ) -> Result<()> {
+        self.chunks(pairs).try_for_each(|chunk| take(&chunk?))
+    }
 }
 
 /// All pairs of a map, part by part; made by [`Map::chunks`].

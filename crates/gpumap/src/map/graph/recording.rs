@@ -31,7 +31,7 @@ use crate::stream::Stream;
 /// | group | operations |
 /// |---|---|
 /// | Insert and update | [`insert`](Self::insert), [`upsert`](Self::upsert), [`merge`](Self::merge), [`get_or_insert_into`](Self::get_or_insert_into) |
-/// | Update if present | [`assign`](Self::assign), [`merge_present`](Self::merge_present) |
+/// | Update if present | [`update`](Self::update), [`update_with`](Self::update_with) |
 /// | Look up | [`get_into`](Self::get_into), [`get_or_into`](Self::get_or_into), [`contains_into`](Self::contains_into) |
 /// | Remove | [`remove`](Self::remove) |
 /// | Dump | [`retrieve_all_into`](Self::retrieve_all_into) |
@@ -144,12 +144,12 @@ impl<'b, K: Pod, V: Pod> Recording<'b, '_, K, V> {
         self.add_pairs(Kind::GetOrInsert, keys.into(), values.into(), held)
     }
 
-    /// [`Map::assign`](crate::Map::assign), to be launched. Its count is that of keys that were
+    /// [`Map::update`](crate::Map::update), to be launched. Its count is that of keys that were
     /// present.
     ///
     /// # Errors
     /// As for [`insert`](Self::insert).
-    pub fn assign(
+    pub fn update(
         &mut self,
         keys: impl Into<BufferView<'b, K>>,
         values: impl Into<BufferView<'b, V>>,
@@ -158,12 +158,12 @@ impl<'b, K: Pod, V: Pod> Recording<'b, '_, K, V> {
         self.add_pairs(kind, keys.into(), values.into(), None)
     }
 
-    /// [`Map::merge_present`](crate::Map::merge_present), to be launched. Its count is that of keys
+    /// [`Map::update_with`](crate::Map::update_with), to be launched. Its count is that of keys
     /// that were present.
     ///
     /// # Errors
     /// As for [`insert`](Self::insert).
-    pub fn merge_present(
+    pub fn update_with(
         &mut self,
         keys: impl Into<BufferView<'b, K>>,
         values: impl Into<BufferView<'b, V>>,

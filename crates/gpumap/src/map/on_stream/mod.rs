@@ -39,7 +39,7 @@ pub(crate) use receiver::{MapMemory, StreamReceiver, addresses};
 /// | group | operations |
 /// |---|---|
 /// | Insert and update | [`insert`](Self::insert), [`upsert`](Self::upsert), [`merge`](Self::merge), [`get_or_insert_into`](Self::get_or_insert_into) |
-/// | Update if present | [`assign`](Self::assign), [`merge_present`](Self::merge_present) |
+/// | Update if present | [`update`](Self::update), [`update_with`](Self::update_with) |
 /// | Look up | [`get_into`](Self::get_into), [`get_or_into`](Self::get_or_into), [`contains_into`](Self::contains_into) |
 /// | Remove | [`remove`](Self::remove) |
 /// | Dump | [`retrieve_all_into`](Self::retrieve_all_into) |
@@ -234,11 +234,11 @@ impl<K: Pod, V: Pod> OnStream<'_, K, V> {
         self.submit(op::get_or_insert(keys, values).into(&mut held).count())
     }
 
-    /// [`Map::assign`] on the stream.
+    /// [`Map::update`] on the stream.
     ///
     /// # Errors
-    /// As for [`Map::assign`]; [`Error::WrongDevice`] also for the stream.
-    pub fn assign(
+    /// As for [`Map::update`]; [`Error::WrongDevice`] also for the stream.
+    pub fn update(
         &self,
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
@@ -246,11 +246,11 @@ impl<K: Pod, V: Pod> OnStream<'_, K, V> {
         self.submit(op::update(keys, values))
     }
 
-    /// [`Map::merge_present`] on the stream.
+    /// [`Map::update_with`] on the stream.
     ///
     /// # Errors
-    /// As for [`assign`](Self::assign).
-    pub fn merge_present<Form>(
+    /// As for [`update`](Self::update).
+    pub fn update_with<Form>(
         &self,
         keys: &(impl Input<K> + ?Sized),
         values: impl Operand<V, Form>,

@@ -248,7 +248,7 @@ fn what_runs_alone_waits_for_flights() {
             let map = map(device, 2 * N);
             let pending = map.on(&stream).insert(&batch, &batch).unwrap();
             match round % 4 {
-                0 => assert_eq!(map.remove_with_values(&[3]).unwrap(), [Some(3)]),
+                0 => assert_eq!(map.take(&[3]).unwrap(), [Some(3)]),
                 1 => map.reserve(10 * N).unwrap(),
                 2 => map.clear().unwrap(),
                 _ => map.shrink_to_fit().unwrap(),

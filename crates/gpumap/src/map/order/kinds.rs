@@ -124,8 +124,8 @@ fn lookups_of_wide_keys_hold_back_every_change() {
         ("upsert", |map| {
             map.upsert(&wide_keys(5), &values(500)).unwrap();
         }),
-        ("assign", |map| {
-            map.assign(&wide_keys(5), &values(500)).unwrap();
+        ("update", |map| {
+            map.update(&wide_keys(5), &values(500)).unwrap();
         }),
         ("remove", |map| {
             assert_eq!(map.remove(&wide_keys(5)).unwrap(), N);
@@ -215,7 +215,7 @@ fn lookups_of_chains_hold_back_what_frees_and_moves_pairs() {
         ("reserve", |map| map.reserve(40 * N).unwrap()),
         ("retain", |map| {
             let none = Predicate::Less(0);
-            assert_eq!(map.retain(none, none).unwrap(), N);
+            assert_eq!(map.retain_where(none, none).unwrap(), N);
         }),
         ("grow", |map| {
             let keys: Vec<u64> = many().collect();
@@ -385,7 +385,7 @@ fn what_waits_comes_behind_its_stream() {
         let given = on.insert(&wide_keys(500)).unwrap().wait().unwrap();
         assert!(given.into_iter().eq(expected));
         let (mut all_keys, mut all_rows) = (output(&one, 3 * N), output(&other, 3 * N));
-        let all = on.keys_with_rows_into(&mut all_keys, &mut all_rows);
+        let all = on.retrieve_all_into(&mut all_keys, &mut all_rows);
         assert_eq!(all.unwrap().wait().unwrap(), 2 * N + 1);
         let first = [wide_keys(300)[0], wide_keys(5)[0]];
         assert_eq!(all_keys.to_vec().unwrap()[..2], first);

@@ -13,9 +13,9 @@ const VERBS: [(&str, usize, Verb); 4] = [
     ("merge", 0, |on, keys, values| {
         on.merge(keys, values, Merge::Add)
     }),
-    ("assign", N, |on, keys, values| on.assign(keys, values)),
-    ("merge_present", N, |on, keys, values| {
-        on.merge_present(keys, values, Merge::Xor)
+    ("update", N, |on, keys, values| on.update(keys, values)),
+    ("update_with", N, |on, keys, values| {
+        on.update_with(keys, values, Merge::Xor)
     }),
 ];
 

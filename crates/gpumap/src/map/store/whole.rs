@@ -29,7 +29,7 @@ impl Core {
         let mut table = self.exclusive()?;
         // In order it is counted faster too.
         let sorted = self.sorted(scratch, &job, true)?;
-        if self.merge_present(&table, scratch, &job, sorted.as_ref())? {
+        if self.update_with(&table, scratch, &job, sorted.as_ref())? {
             return Ok(0);
         }
         let absent = self.count_absent(&table, scratch, job.sorted(sorted.as_ref()))?;
@@ -55,7 +55,7 @@ impl Core {
 
     /// Merges a batch whose keys all seem to be present in one pass, without counting them first. If one is absent after all, or
     /// the merge cannot be taken back, returns false, with the map as it was. The caller holds the table alone.
-    fn merge_present(
+    fn update_with(
         &self,
         table: &Table,
         scratch: &mut Workspace,

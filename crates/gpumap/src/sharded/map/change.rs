@@ -39,7 +39,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// let counts = ShardedMap::<u32, u64>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
     /// assert_eq!(counts.merge(&[7, 8, 7, 9], &[1, 2, 3, 4], Merge::Add)?, 3);
     /// assert_eq!(counts.merge(&[7, 7, 10], 1, Merge::Add)?, 1);
-    /// assert_eq!(counts.merge_present(&[8, 11], 5, Merge::Max)?, 1);
+    /// assert_eq!(counts.update_with(&[8, 11], 5, Merge::Max)?, 1);
     /// assert_eq!(counts.get(&[7, 8, 9, 10, 11])?, [Some(6), Some(5), Some(4), Some(1), None]);
     /// # Ok::<(), gpumap::Error>(())
     /// ```
@@ -73,7 +73,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         self.execute(op::get_or_insert(keys, values))
     }
 
-    /// As [`Map::assign`](Map::assign).
+    /// As [`Map::update`](Map::update).
     ///
     /// ```
     /// use gpumap::ShardedMap;
@@ -81,22 +81,22 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     ///
     /// let map = ShardedMap::<u32, u32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
     /// map.insert(&[1, 2], &[10, 20])?;
-    /// assert_eq!(map.assign(&[2, 3], &[99, 30])?, 1);
+    /// assert_eq!(map.update(&[2, 3], &[99, 30])?, 1);
     /// assert_eq!(map.get(&[1, 2, 3])?, [Some(10), Some(99), None]);
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`]; as for [`Shard::assign`].
-    pub fn assign(&self, keys: &[K], values: &[V]) -> Result<usize> {
+    /// [`Error::LengthMismatch`]; as for [`Shard::update`].
+    pub fn update(&self, keys: &[K], values: &[V]) -> Result<usize> {
         self.execute(op::update(keys, values))
     }
 
-    /// As [`Map::merge_present`](Map::merge_present).
+    /// As [`Map::update_with`](Map::update_with).
     ///
     /// # Errors
-    /// As for [`assign`](Self::assign).
-    pub fn merge_present<Form>(
+    /// As for [`update`](Self::update).
+    pub fn update_with<Form>(
         &self,
         keys: &[K],
         values: impl Operand<V, Form>,
@@ -116,7 +116,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         self.execute(op::remove(keys))
     }
 
-    /// As [`Map::remove_with_values`](Map::remove_with_values).
+    /// As [`Map::take`](Map::take).
     ///
     /// ```
     /// use gpumap::ShardedMap;
@@ -124,14 +124,14 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     ///
     /// let map = ShardedMap::<u32, u32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
     /// map.insert(&[1, 2], &[10, 20])?;
-    /// assert_eq!(map.remove_with_values(&[3, 2])?, [None, Some(20)]);
+    /// assert_eq!(map.take(&[3, 2])?, [None, Some(20)]);
     /// assert_eq!(map.len(), 1);
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     ///
     /// # Errors
     /// As for [`Shard::remove`].
-    pub fn remove_with_values(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
+    pub fn take(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
         self.execute(op::take(keys))
     }
 
@@ -234,7 +234,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
 
 /// # Remove by predicate
 impl<K: Key + Element, V: Value + Element> ShardedMap<K, V> {
-    /// As [`Map::retain`](Map::retain), over the pairs of all ranks. No other call is in flight meanwhile.
+    /// As [`Map::retain_where`], over the pairs of all ranks. No other call is in flight meanwhile.
     ///
     /// ```
     /// use gpumap::ShardedMap;
@@ -243,18 +243,18 @@ impl<K: Key + Element, V: Value + Element> ShardedMap<K, V> {
     ///
     /// let map = ShardedMap::<u32, i32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
     /// map.insert(&[1, 2, 3], &[-10, 20, 30])?;
-    /// assert_eq!(map.retain(Predicate::LessOrEqual(2), Predicate::Greater(0))?, 2);
+    /// assert_eq!(map.retain_where(Predicate::LessOrEqual(2), Predicate::Greater(0))?, 2);
     /// assert_eq!(map.retrieve_all()?, (vec![2], vec![20]));
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     ///
     /// # Errors
-    /// As for [`Map::retain`](Map::retain), of any rank; [`Error::Group`].
-    pub fn retain(&self, keys: Predicate<K>, values: Predicate<V>) -> Result<usize> {
+    /// As for [`Map::retain_where`], of any rank; [`Error::Group`].
+    pub fn retain_where(&self, keys: Predicate<K>, values: Predicate<V>) -> Result<usize> {
         let _alone = self.seats.alone()?;
         let removed = self
             .seats
-            .run_held(|_, seat| seat.with(|shard| shard.local().retain(keys, values)))?;
+            .run_held(|_, seat| seat.with(|shard| shard.local().retain_where(keys, values)))?;
         Ok(removed.into_iter().sum())
     }
 }

@@ -24,9 +24,9 @@ use crate::sharded::GroupError;
 /// | group | operations |
 /// |---|---|
 /// | Create | [`new`](Self::new), [`with_capacity`](Self::with_capacity), [`with`](Self::with) |
-/// | Insert | [`insert`](Self::insert), [`insert_into`](Self::insert_into), [`insert_with_new_into`](Self::insert_with_new_into) |
+/// | Insert | [`insert`](Self::insert), [`insert_into`](Self::insert_into), [`insert_with_outcome_into`](Self::insert_with_outcome_into) |
 /// | Look up | [`get`](Self::get), [`get_into`](Self::get_into) |
-/// | Dump | [`keys_with_places`](Self::keys_with_places), [`for_each_chunk`](Self::for_each_chunk) |
+/// | Dump | [`retrieve_all`](Self::retrieve_all), [`for_each_chunk`](Self::for_each_chunk) |
 /// | Remove | [`remove`](Self::remove), [`clear`](Self::clear) |
 /// | Make rows dense | [`compact`](Self::compact) |
 /// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load), [`load_with`](Self::load_with), [`load_from`](Self::load_from) |
@@ -230,14 +230,14 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
     /// let map = ShardedRowMap::<u64>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
     /// map.insert(&[8])?;
     /// let (mut places, mut new) = ([ShardRow::NONE; 4], [9; 4]);
-    /// assert_eq!(map.insert_with_new_into(&[7, 8, 7, 9], &mut places, &mut new)?, 2);
+    /// assert_eq!(map.insert_with_outcome_into(&[7, 8, 7, 9], &mut places, &mut new)?, 2);
     /// assert_eq!(new, [1, 0, 0, 1]);
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     ///
     /// # Errors
     /// As for [`insert_into`](Self::insert_into).
-    pub fn insert_with_new_into(
+    pub fn insert_with_outcome_into(
         &self,
         keys: &[K],
         places: &mut [ShardRow],
@@ -248,7 +248,7 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
         let new = self.chunks(keys.len(), new);
         self.split(keys, places, |rank, shard, keys, places| {
             let new = new.take(rank.index());
-            shard.insert_with_new_into(rank, keys, places, new)
+            shard.insert_with_outcome_into(rank, keys, places, new)
         })
     }
 }
@@ -346,12 +346,12 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
 /// # Dump
 impl<K: Pod + Send + Sync> ShardedRowMap<K> {
     /// All keys and their places, in the order of these. For each rank's own, on its device, there is
-    /// [`RowMap::keys_with_rows_into`] of [`local`](Self::local).
+    /// [`RowMap::retrieve_all_into`] of [`local`](Self::local).
     ///
     /// # Errors
-    /// As for [`RowMap::keys_with_rows`], of any rank; [`Error::Group`].
-    pub fn keys_with_places(&self) -> Result<(Vec<K>, Vec<ShardRow>)> {
-        let of_ranks = self.seats.look(|_, shard| shard.local().keys_with_rows())?;
+    /// As for [`RowMap::retrieve_all`], of any rank; [`Error::Group`].
+    pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<ShardRow>)> {
+        let of_ranks = self.seats.look(|_, shard| shard.local().retrieve_all())?;
         let len = of_ranks.iter().map(|(keys, _)| keys.len()).sum();
         let (mut keys, mut places) = (host_vec(len)?, host_vec(len)?);
         for (rank, (of_rank, rows)) in (0..).zip(of_ranks) {

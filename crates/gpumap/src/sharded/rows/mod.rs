@@ -29,7 +29,7 @@ use crate::rows::{RowMap, RowMapBuilder};
 /// | group | operations |
 /// |---|---|
 /// | Create | [`new`](Self::new), [`with_capacity`](Self::with_capacity), [`with`](Self::with) |
-/// | Insert | [`insert`](Self::insert), [`insert_into`](Self::insert_into), [`insert_with_new_into`](Self::insert_with_new_into) |
+/// | Insert | [`insert`](Self::insert), [`insert_into`](Self::insert_into), [`insert_with_outcome_into`](Self::insert_with_outcome_into) |
 /// | Look up | [`get`](Self::get), [`get_into`](Self::get_into) |
 /// | Remove | [`remove`](Self::remove), [`clear`](Self::clear) |
 /// | Make rows dense | [`compact`](Self::compact), [`compact_into`](Self::compact_into) |
@@ -154,7 +154,7 @@ impl<K: Pod> RowShard<K> {
     ///
     /// # Errors
     /// As for [`insert_into`](Self::insert_into).
-    pub fn insert_with_new_into(
+    pub fn insert_with_outcome_into(
         &self,
         rank: &mut Rank,
         keys: &(impl Input<K> + ?Sized),

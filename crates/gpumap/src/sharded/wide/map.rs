@@ -24,9 +24,9 @@ use crate::wide::{WideMap, WideMapBuilder};
 /// |---|---|
 /// | Create | [`new`](Self::new), [`with_capacity`](Self::with_capacity), [`with`](Self::with) |
 /// | Insert and update | [`insert`](Self::insert), [`upsert`](Self::upsert), [`merge`](Self::merge), [`get_or_insert`](Self::get_or_insert) |
-/// | Update if present | [`assign`](Self::assign), [`merge_present`](Self::merge_present) |
+/// | Update if present | [`update`](Self::update), [`update_with`](Self::update_with) |
 /// | Look up | [`get`](Self::get), [`get_or`](Self::get_or), [`get_into`](Self::get_into), [`get_or_into`](Self::get_or_into), [`contains`](Self::contains), [`contains_into`](Self::contains_into) |
-/// | Remove | [`remove`](Self::remove), [`remove_with_values`](Self::remove_with_values), [`retain`](Self::retain), [`retain_keys`](Self::retain_keys), [`clear`](Self::clear), [`drain`](Self::drain) |
+/// | Remove | [`remove`](Self::remove), [`take`](Self::take), [`retain`](Self::retain), [`retain_keys`](Self::retain_keys), [`clear`](Self::clear), [`drain`](Self::drain) |
 /// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into), [`for_each_chunk`](Self::for_each_chunk) |
 /// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load), [`load_from`](Self::load_from) |
 /// | Group | [`ranks`](Self::ranks), [`run`](Self::run), [`local`](Self::local), [`owner`](Self::owner) |
@@ -51,7 +51,7 @@ use crate::wide::{WideMap, WideMapBuilder};
 ///
 /// # Equal keys
 /// Of several pairs of a batch with one key, [`insert`](Self::insert) stores the first; after [`upsert`](Self::upsert) and
-/// [`assign`](Self::assign) the value of one is there; merges merge all. A [`WideMap`] says the same.
+/// [`update`](Self::update) the value of one is there; merges merge all. A [`WideMap`] says the same.
 ///
 /// # Concurrency
 /// [`Send`] and [`Sync`]; the verbs may be called from any number of threads and run one after the other, each over the whole group.
@@ -238,20 +238,20 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
 
 /// # Update if present
 impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
-    /// As [`WideMap::assign`]. Returns how many keys of the batch were present.
+    /// As [`WideMap::update`]. Returns how many keys of the batch were present.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`]; [`Error::OutOfMemory`] before anything is changed; [`Error::Poisoned`], [`Error::Driver`],
     /// [`Error::Group`].
-    pub fn assign(&self, keys: &[K], values: &[V]) -> Result<usize> {
+    pub fn update(&self, keys: &[K], values: &[V]) -> Result<usize> {
         self.execute(op::update(keys, values))
     }
 
-    /// As [`WideMap::merge_present`]. Returns how many keys of the batch were present.
+    /// As [`WideMap::update_with`]. Returns how many keys of the batch were present.
     ///
     /// # Errors
-    /// As for [`assign`](Self::assign).
-    pub fn merge_present<Form>(
+    /// As for [`update`](Self::update).
+    pub fn update_with<Form>(
         &self,
         keys: &[K],
         values: impl Operand<V, Form>,
@@ -340,14 +340,14 @@ impl<K: Pod + Send + Sync, V: Value> ShardedWideMap<K, V> {
     ///
     /// let map = ShardedWideMap::<u128, u32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
     /// map.insert(&[1, 2], &[10, 20])?;
-    /// assert_eq!(map.remove_with_values(&[3, 2])?, [None, Some(20)]);
+    /// assert_eq!(map.take(&[3, 2])?, [None, Some(20)]);
     /// assert_eq!(map.len(), 1);
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     ///
     /// # Errors
     /// As for [`remove`](Self::remove).
-    pub fn remove_with_values(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
+    pub fn take(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
         self.execute(op::take(keys))
     }
 

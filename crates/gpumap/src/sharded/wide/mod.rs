@@ -32,9 +32,9 @@ use part::KeepsKeys;
 /// |---|---|
 /// | Create | [`new`](Self::new), [`with_capacity`](Self::with_capacity), [`with`](Self::with) |
 /// | Insert and update | [`insert`](Self::insert), [`upsert`](Self::upsert), [`merge`](Self::merge), [`get_or_insert`](Self::get_or_insert) |
-/// | Update if present | [`assign`](Self::assign), [`merge_present`](Self::merge_present) |
+/// | Update if present | [`update`](Self::update), [`update_with`](Self::update_with) |
 /// | Look up | [`get`](Self::get), [`get_or`](Self::get_or), [`get_into`](Self::get_into), [`get_or_into`](Self::get_or_into), [`contains`](Self::contains), [`contains_into`](Self::contains_into) |
-/// | Remove | [`remove`](Self::remove), [`remove_with_values`](Self::remove_with_values), [`retain`](Self::retain), [`retain_keys`](Self::retain_keys), [`clear`](Self::clear), [`drain`](Self::drain) |
+/// | Remove | [`remove`](Self::remove), [`take`](Self::take), [`retain`](Self::retain), [`retain_keys`](Self::retain_keys), [`clear`](Self::clear), [`drain`](Self::drain) |
 /// | All operations | [`execute`](Self::execute) |
 /// | Parts of the map | [`local`](Self::local), [`owner`](Self::owner) |
 /// | Size and memory | [`len`](Self::len), [`is_empty`](Self::is_empty), [`reserve`](Self::reserve), [`trim`](Self::trim) |
@@ -60,8 +60,8 @@ use part::KeepsKeys;
 ///
 /// # Equal keys
 /// Of several pairs with one key, in the batch of one rank or of several, [`insert`](Self::insert) stores the first: that of the lowest
-/// rank, and there of the lowest place. After [`upsert`](Self::upsert) and [`assign`](Self::assign) the value of one is there.
-/// [`merge`](Self::merge) and [`merge_present`](Self::merge_present) merge all.
+/// rank, and there of the lowest place. After [`upsert`](Self::upsert) and [`update`](Self::update) the value of one is there.
+/// [`merge`](Self::merge) and [`update_with`](Self::update_with) merge all.
 ///
 /// # Refusals
 /// A batch that one rank refuses, because it has no memory or no room ([`Error::OutOfMemory`], [`Error::Full`]), changes nothing on any
@@ -246,11 +246,11 @@ impl<K: Pod, V: Value> WideShard<K, V> {
 
 /// # Update if present
 impl<K: Pod, V: Value> WideShard<K, V> {
-    /// [`WideMap::assign`] over the group: returns how many keys were present, of all ranks together. A collective.
+    /// [`WideMap::update`] over the group: returns how many keys were present, of all ranks together. A collective.
     ///
     /// # Errors
-    /// As for [`WideMap::assign`], of any rank, and [`Error::Group`]. See also [refusals](Self#refusals).
-    pub fn assign(
+    /// As for [`WideMap::update`], of any rank, and [`Error::Group`]. See also [refusals](Self#refusals).
+    pub fn update(
         &self,
         rank: &mut Rank,
         keys: &(impl Input<K> + ?Sized),
@@ -259,11 +259,11 @@ impl<K: Pod, V: Value> WideShard<K, V> {
         self.execute(rank, op::update(keys, values))
     }
 
-    /// [`WideMap::merge_present`] over the group: returns how many keys were present, of all ranks together. A collective.
+    /// [`WideMap::update_with`] over the group: returns how many keys were present, of all ranks together. A collective.
     ///
     /// # Errors
-    /// As for [`assign`](Self::assign).
-    pub fn merge_present<Form>(
+    /// As for [`update`](Self::update).
+    pub fn update_with<Form>(
         &self,
         rank: &mut Rank,
         keys: &(impl Input<K> + ?Sized),
@@ -373,16 +373,12 @@ impl<K: Pod, V: Value> WideShard<K, V> {
         self.execute(rank, op::remove(keys))
     }
 
-    /// [`WideMap::remove_with_values`] over the group: removes keys, and returns the values of those of this rank's batch. Of several equal
+    /// [`WideMap::take`] over the group: removes keys, and returns the values of those of this rank's batch. Of several equal
     /// keys, in the batch of one rank or of several, one gets it. A collective.
     ///
     /// # Errors
     /// As for [`remove`](Self::remove).
-    pub fn remove_with_values(
-        &self,
-        rank: &mut Rank,
-        keys: &(impl Input<K> + ?Sized),
-    ) -> Result<Vec<Option<V>>> {
+    pub fn take(&self, rank: &mut Rank, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<Option<V>>> {
         self.execute(rank, op::take(keys))
     }
 

@@ -20,7 +20,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// use gpumap::{Device, Map};
     /// let map = Map::<u32, u32>::new(&Device::cpu())?;
     /// map.insert(&[1, 2], &[10, 20])?;
-    /// assert_eq!(map.assign(&[2, 3], &[99, 30])?, 1);
+    /// assert_eq!(map.update(&[2, 3], &[99, 30])?, 1);
     /// assert_eq!(map.get(&[1, 2, 3])?, [Some(10), Some(99), None]);
     /// # Ok::<(), gpumap::Error>(())
     /// ```
@@ -28,7 +28,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Errors
     /// [`Error::LengthMismatch`]; [`Error::OutOfMemory`] before anything is changed;
     /// [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
-    pub fn assign(
+    pub fn update(
         &self,
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
@@ -43,14 +43,14 @@ impl<K: Key, V: Value> Map<K, V> {
     /// ```
     /// use gpumap::{Device, Map, Merge};
     /// let watched = Map::<u32, u64>::from_pairs(&Device::cpu(), [(7, 0), (8, 0)])?;
-    /// assert_eq!(watched.merge_present(&[7, 9, 7], &[1, 1, 1], Merge::Add)?, 2);
+    /// assert_eq!(watched.update_with(&[7, 9, 7], &[1, 1, 1], Merge::Add)?, 2);
     /// assert_eq!(watched.get(&[7, 8, 9])?, [Some(2), Some(0), None]);
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     ///
     /// # Errors
-    /// As for [`assign`](Self::assign).
-    pub fn merge_present<Form>(
+    /// As for [`update`](Self::update).
+    pub fn update_with<Form>(
         &self,
         keys: &(impl Input<K> + ?Sized),
         values: impl Operand<V, Form>,
