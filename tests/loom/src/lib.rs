@@ -6,7 +6,7 @@
 //! slab allocator, the counters. The host's bookkeeping is compiled once more, against loom's locks and
 //! atomics instead of the real ones: [`sync`] stands in for the module of that name in `gpumap`.
 //!
-//! | test | of |
+//! | module of the tests | of |
 //! |---|---|
 //! | `slots` | [`Packed`], [`Wide`], [`Split`] and [`Keys`] slots under the real verbs |
 //! | `cells` | reserved keys, whose tombstones are used again |

@@ -1,13 +1,11 @@
-//! `gpumap count-kmers` against what jellyfish counted: `golden/README.md`.
+//! `gpumap count-kmers` against what jellyfish counted: `../golden/README.md`.
 
-mod common;
-
-use common::{LAMBDA, READS, Scene, expect_failure, fails, sorted};
+use crate::common::{LAMBDA, READS, Scene, expect_failure, fails, sorted};
 use sha2::{Digest, Sha256};
 
-const DIGESTS: &str = include_str!("golden/digests.txt");
-const LAMBDA_SAMPLE: &str = include_str!("golden/lambda_21_sample.tsv");
-const READS_SAMPLE: &str = include_str!("golden/reads_21_canonical_sample.tsv");
+const DIGESTS: &str = include_str!("../golden/digests.txt");
+const LAMBDA_SAMPLE: &str = include_str!("../golden/lambda_21_sample.tsv");
+const READS_SAMPLE: &str = include_str!("../golden/reads_21_canonical_sample.tsv");
 
 fn inputs() -> Scene {
     Scene::new()
@@ -321,7 +319,7 @@ fn the_histogram_is_that_of_jellyfish() {
     // jellyfish count -m 8 -s 1M, jellyfish histo; all of it.
     count(&["-o", "c.tsv", "--histogram", "h.txt"]);
     let histogram = scene.read("h.txt");
-    assert_eq!(histogram, include_str!("golden/lambda_8_histogram.txt"));
+    assert_eq!(histogram, include_str!("../golden/lambda_8_histogram.txt"));
     // Whatever is left out of the counts, and whatever their order.
     for rest in [&["-L2", "-U3"][..], &["--sorted"]] {
         count(&[rest, &["-o", "c.bin", "--histogram", "h2.txt"]].concat());

@@ -1,8 +1,6 @@
 //! What `gpumap count-kmers` reads: several files, standard input, packed in any way, damaged.
 
-mod common;
-
-use common::{LAMBDA, READS, Scene, block, block_gzip, gzip, zstd};
+use crate::common::{LAMBDA, READS, Scene, block, block_gzip, fails, gzip, program, zstd};
 use flate2::read::MultiGzDecoder;
 use std::io::Read;
 
@@ -359,7 +357,7 @@ fn errors_in_a_large_file_name_the_line() {
     let lines = "ACGTTGCATTAGGACCATTTAAACGGGCTTATTCGAGCATTACGTTGCATTAGGACCATTT\n".repeat(80_000);
     let text = format!(">a\n{lines}@r\nACGT\n+\nIIII\n{lines}");
     let scene = Scene::new().with("large.fa", text);
-    common::fails(
+    fails(
         &scene,
         &["count-kmers", "large.fa"],
         &["large.fa", "line 80002", "`@`"],
@@ -371,7 +369,7 @@ fn errors_in_a_large_file_name_the_line() {
 fn an_error_does_not_wait_for_the_rest_of_the_input() {
     // Enough for several batches.
     let scene = Scene::new().with("lambda.fa", unpack(LAMBDA).repeat(10));
-    let mut child = common::program(&scene.path(""))
+    let mut child = program(&scene.path(""))
         .args(["count-kmers", "-", "lambda.fa", "--capacity", "10"])
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::null())

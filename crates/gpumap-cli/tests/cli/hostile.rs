@@ -1,10 +1,6 @@
 //! Hostile company: signals, full disks, readers and writers that stop, no memory. Whatever comes, the program ends in
 //! seconds, with the exit code of its job or with one line and exit code 2, and leaves no file that is not whole.
 
-#![cfg(target_os = "linux")]
-
-mod common;
-
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -12,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use common::{LAMBDA, Scene, program};
+use crate::common::{LAMBDA, Scene, program};
 
 /// Seconds that any case may take: a debug build on a busy machine takes one or two.
 const LIMIT: Duration = Duration::from_secs(60);

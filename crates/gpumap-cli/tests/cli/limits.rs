@@ -1,13 +1,9 @@
 //! Audit finding 10: inputs that never end a record are refused with little memory.
 
-#![cfg(unix)]
-
-mod common;
-
 use std::io::{self, Read, Write};
 use std::process::{Command, Stdio};
 
-use common::{Outcome, Scene, program};
+use crate::common::{Outcome, Scene, program};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 

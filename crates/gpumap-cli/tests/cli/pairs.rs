@@ -1,8 +1,6 @@
 //! `gpumap load`: pairs through every format and back, lookups, keys that come twice.
 
-mod common;
-
-use common::{Scene, sorted};
+use crate::common::{Scene, sorted};
 use proptest::prelude::*;
 
 /// Keys without a pattern, and those that a map might be tempted to reserve.

@@ -1,20 +1,15 @@
 //! The gate of maps with large values: `gate.rs` of `gpumap` as it is, compiled against loom's locks.
 
-/// What the library calls its module.
-mod sync {
-    pub use gpumap_loom::sync::*;
-}
-
 #[allow(dead_code, reason = "what it has for other tests is not used here")]
-#[path = "../../../crates/gpumap/src/map/arena/gate.rs"]
-mod gate;
+#[path = "../../../../crates/gpumap/src/map/arena/gate.rs"]
+mod shipped;
 
 use std::rc::Rc;
 
-use gate::{Gate, Kind};
+use crate::sync::{AtomicUsize, Ordering};
 use gpumap_loom::explore;
 use loom::thread;
-use sync::{AtomicUsize, Ordering};
+use shipped::{Gate, Kind};
 
 /// A call of this kind, while which no one of the other kind may be there.
 fn pass(gate: &Gate, inside: &[AtomicUsize; 2], kind: Kind) {

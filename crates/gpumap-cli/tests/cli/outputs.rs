@@ -1,11 +1,9 @@
 //! What outputs are called, and that they are what they are called.
 
-mod common;
-
 use std::io::Read;
 use std::process::Command;
 
-use common::{LAMBDA, Scene, fails};
+use crate::common::{LAMBDA, Scene, fails};
 use flate2::read::MultiGzDecoder;
 
 fn unpacked(bytes: &[u8]) -> String {

@@ -1,8 +1,6 @@
 //! Whatever is wrong: one line with the cause, exit code 2, no output.
 
-mod common;
-
-use common::{LAMBDA, Scene, expect_failure, fails, gzip};
+use crate::common::{LAMBDA, Scene, expect_failure, fails, gzip};
 
 fn lambda() -> Scene {
     Scene::new().with("lambda.fa.gz", LAMBDA)
@@ -386,8 +384,8 @@ fn messages_are_in_the_words_of_the_program() {
         .with("text.fa", "hello\n")
         .with("no_plus.fq", "@a\nACGT\nACGT\nIIII\n")
         .with("none.csv", "\"\"\n")
-        .with("lz4.parquet", include_bytes!("golden/lz4.parquet"))
-        .with("brotli.parquet", include_bytes!("golden/brotli.parquet"))
+        .with("lz4.parquet", include_bytes!("../golden/lz4.parquet"))
+        .with("brotli.parquet", include_bytes!("../golden/brotli.parquet"))
         .with("text.parquet", "no Parquet, but long enough for its ends")
         .with(
             "text.gpumap",

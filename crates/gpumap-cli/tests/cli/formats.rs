@@ -1,11 +1,9 @@
 //! Saved maps and Parquet, in and out, beside the text formats.
 
-mod common;
-
 use std::fs;
 use std::sync::Arc;
 
-use common::{LAMBDA, Scene, fails, sorted};
+use crate::common::{LAMBDA, Scene, fails, sorted};
 use gpumap::{Device, Map};
 use parquet::basic::Compression;
 use parquet::data_type::{DataType, DoubleType, FloatType, Int32Type, Int64Type};
@@ -297,8 +295,14 @@ fn columns_of_other_writers() {
 
 /// What pyarrow has made of `golden/make_zstd.py`, in pages of both versions.
 const ZSTD: [(&str, &[u8]); 2] = [
-    ("zstd_v1.parquet", include_bytes!("golden/zstd_v1.parquet")),
-    ("zstd_v2.parquet", include_bytes!("golden/zstd_v2.parquet")),
+    (
+        "zstd_v1.parquet",
+        include_bytes!("../golden/zstd_v1.parquet"),
+    ),
+    (
+        "zstd_v2.parquet",
+        include_bytes!("../golden/zstd_v2.parquet"),
+    ),
 ];
 
 #[test]
@@ -522,8 +526,8 @@ fn parquet_by_gzip_is_read() {
         .map(|row| format!("{}\t{}\n", row * row, row % 3))
         .collect();
     for file in [
-        &include_bytes!("golden/gzip_v1.parquet")[..],
-        include_bytes!("golden/gzip_v2.parquet"),
+        &include_bytes!("../golden/gzip_v1.parquet")[..],
+        include_bytes!("../golden/gzip_v2.parquet"),
     ] {
         let scene = Scene::new().with("pairs.parquet", file);
         let load = [

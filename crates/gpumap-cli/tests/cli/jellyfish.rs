@@ -1,10 +1,8 @@
 //! The whole comparison with other counters, jellyfish and KMC, on lambda and on the reads of Debian's
 //! `bowtie2-examples`, and on files with all that writers of FASTA and FASTQ do:
-//! `cargo test --workspace --test cli_jellyfish -- --ignored`.
+//! `cargo test --workspace --test cli -- --ignored jellyfish`.
 
-mod common;
-
-use common::{Scene, sorted};
+use crate::common::{Scene, sorted};
 use std::fs;
 use std::path::Path;
 use std::process::Command;

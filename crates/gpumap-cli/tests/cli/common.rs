@@ -3,9 +3,6 @@
 //! Inputs are in the test binaries themselves, and `GPUMAP_BIN` may name the program, so that the
 //! tests also run on a machine that has nothing but the binaries.
 
-// Every test file takes what it needs.
-#![allow(dead_code)]
-
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;

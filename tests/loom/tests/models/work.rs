@@ -1,20 +1,15 @@
 //! What is known of the work on a stream: `work.rs` of `gpumap` as it is, compiled against loom's atomics.
 
-/// What the library calls its module.
-mod sync {
-    pub use gpumap_loom::sync::*;
-}
-
 #[allow(dead_code, reason = "what it has for other tests is not used here")]
-#[path = "../../../crates/gpumap/src/stream/work.rs"]
-mod work;
+#[path = "../../../../crates/gpumap/src/stream/work.rs"]
+mod shipped;
 
 use std::rc::Rc;
 
+use crate::sync::{AtomicUsize, Ordering};
 use gpumap_loom::explore;
 use loom::thread;
-use sync::{AtomicUsize, Ordering};
-use work::Work;
+use shipped::Work;
 
 /// A stream as the driver has it, and what is known of it.
 #[derive(Default)]

@@ -1,8 +1,6 @@
 //! The program as a whole: without arguments, `info`, summaries, help.
 
-mod common;
-
-use common::{LAMBDA, Scene, program};
+use crate::common::{LAMBDA, Scene, program};
 use std::process::Stdio;
 
 #[test]

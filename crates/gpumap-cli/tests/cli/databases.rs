@@ -1,13 +1,11 @@
 //! `gpumap dump`, `query`, `merge`, `intersect` and `subtract`: what they make of saved counts.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fs;
 
 use gpumap_fuzz::mend_saved_map;
 
-use common::{LAMBDA, READS, Scene, fails, sorted};
+use crate::common::{LAMBDA, READS, Scene, fails, sorted};
 
 type Counts = BTreeMap<String, u64>;
 

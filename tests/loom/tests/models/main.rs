@@ -1,0 +1,13 @@
+//! The models but for those of calls in flight, which have a crate root like the library's. One program, so that it links once.
+
+mod cells;
+mod chains;
+mod counts;
+mod gate;
+mod slots;
+mod work;
+
+/// What the library calls its module.
+mod sync {
+    pub use gpumap_loom::sync::*;
+}
