@@ -455,10 +455,13 @@ fn assemble_all(tools: &Path, subjects: &[Subject], all: bool) -> Result<Vec<Ass
     Ok(assembled)
 }
 
-/// Files that the assembler and the disassembler read and write; removed in the end.
+/// Files that the assembler and the disassembler read and write. They stay: the same text is not assembled again by the same
+/// release, which takes minutes for all texts.
 struct Scratch {
     ptx: PathBuf,
     cubin: PathBuf,
+    /// The release, as it names itself, and under it what it said.
+    report: PathBuf,
 }
 
 type Parts = (
@@ -474,6 +477,7 @@ impl Scratch {
         Ok(Self {
             ptx: folder.join("text.ptx"),
             cubin: folder.join("text.cubin"),
+            report: folder.join("report.txt"),
         })
     }
 
@@ -485,19 +489,31 @@ impl Scratch {
         gpu: &Gpu,
         disassembler: &Disassembler,
     ) -> Result<Parts> {
-        fs::write(&self.ptx, text)?;
-        let (usages, warnings) = ptxas.assemble(&self.ptx, gpu.name, &self.cubin)?;
+        let report = match self.assembled(text, &ptxas.version) {
+            Some(report) => report,
+            None => {
+                // Without a report no file of this folder is taken for the result.
+                if self.report.exists() {
+                    fs::remove_file(&self.report)?;
+                }
+                fs::write(&self.ptx, text)?;
+                let report = ptxas.assemble(&self.ptx, gpu.name, &self.cubin)?;
+                fs::write(&self.report, format!("{}\n{report}", ptxas.version))?;
+                report
+            }
+        };
         let executed = disassembler.executed(&self.cubin, gpu.name)?;
-        Ok((usages, warnings, executed))
+        Ok((ptxas::usages(&report)?, ptxas::warnings(&report), executed))
     }
-}
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What is left there is in the way of nothing.
-        if let Some(folder) = self.ptx.parent() {
-            let _ = fs::remove_dir_all(folder);
-        }
+    /// What this release said when it assembled this text, if it has.
+    fn assembled(&self, text: &str, version: &str) -> Option<String> {
+        let report = fs::read_to_string(&self.report).ok()?;
+        let (by, report) = report.split_once('\n')?;
+        let is_same = by == version
+            && self.cubin.is_file()
+            && fs::read(&self.ptx).is_ok_and(|ptx| ptx == text.as_bytes());
+        is_same.then(|| report.to_owned())
     }
 }
 
@@ -587,5 +603,24 @@ mod tests {
         assert!(crowded(four, 40, of("sm_120")).is_empty());
         assert_eq!(crowded(four, 41, of("sm_120")).len(), 1);
         assert!(crowded(bounds(Some(512), None), 128, of("sm_75")).is_empty());
+    }
+
+    #[test]
+    fn a_text_is_not_assembled_twice_by_one_release() {
+        let folder = std::env::temp_dir().join(format!("gpumap-lint-{}", std::process::id()));
+        let scratch = Scratch::new(&folder, "a").unwrap();
+        let write = |file: &Path, text: &str| fs::write(file, text).unwrap();
+        write(&scratch.ptx, "ret;");
+        write(&scratch.report, "ptxas 1\nUsed 8\nregisters\n");
+        // A cubin is part of it.
+        assert_eq!(scratch.assembled("ret;", "ptxas 1"), None);
+        write(&scratch.cubin, "");
+        let found = scratch.assembled("ret;", "ptxas 1");
+        assert_eq!(found.as_deref(), Some("Used 8\nregisters\n"));
+        assert_eq!(scratch.assembled("nop;", "ptxas 1"), None);
+        assert_eq!(scratch.assembled("ret;", "ptxas 2"), None);
+        fs::remove_file(&scratch.report).unwrap();
+        assert_eq!(scratch.assembled("ret;", "ptxas 1"), None);
+        fs::remove_dir_all(folder).unwrap();
     }
 }

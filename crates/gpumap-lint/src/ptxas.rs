@@ -179,19 +179,14 @@ impl Ptxas {
         })
     }
 
-    /// Assembles the file at `ptx` for `gpu` into one at `cubin`: each kernel's usage, and any warnings.
-    pub fn assemble(
-        &self,
-        ptx: &Path,
-        gpu: &str,
-        cubin: &Path,
-    ) -> Result<(BTreeMap<String, Usage>, Vec<String>)> {
+    /// Assembles the file at `ptx` for `gpu` into one at `cubin`, and returns what it said, which [`usages`] and [`warnings`]
+    /// read.
+    pub fn assemble(&self, ptx: &Path, gpu: &str, cubin: &Path) -> Result<String> {
         let mut command = Command::new(&self.path);
         command.args(["-v", "-arch", gpu, "-o"]).args([cubin, ptx]);
         let output = capture(&mut command)?;
-        let text = String::from_utf8_lossy(&output.stderr).into_owned()
-            + &String::from_utf8_lossy(&output.stdout);
-        Ok((usages(&text)?, warnings(&text)))
+        Ok(String::from_utf8_lossy(&output.stderr).into_owned()
+            + &String::from_utf8_lossy(&output.stdout))
     }
 }
 
@@ -204,7 +199,8 @@ fn version(text: &str) -> String {
         )
 }
 
-fn warnings(text: &str) -> Vec<String> {
+/// The warnings in its report.
+pub fn warnings(text: &str) -> Vec<String> {
     // Whether as many blocks fit as a multiprocessor has threads for is seen from the registers.
     const IGNORED: &str = ".minnctapersm will be ignored";
     text.lines()
@@ -213,9 +209,9 @@ fn warnings(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Reads the report of `ptxas -v`. Device functions are left out: only kernels may exist, and
+/// Each kernel's usage, by the report of `ptxas -v`. Device functions are left out: only kernels may exist, and
 /// the lint says so itself.
-fn usages(text: &str) -> Result<BTreeMap<String, Usage>> {
+pub fn usages(text: &str) -> Result<BTreeMap<String, Usage>> {
     let mut kernels: BTreeMap<String, Usage> = BTreeMap::new();
     // Which kernel the next "Used" line is about, and which function the next property line is.
     let mut compiling: Option<String> = None;
