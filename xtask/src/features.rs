@@ -33,8 +33,14 @@ pub fn check(workspace: &Workspace) -> Result<()> {
             continue;
         };
         let features = package["features"].as_object();
+        let default: Vec<_> = package["features"]["default"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
         let features = features.into_iter().flat_map(|all| all.keys());
-        for arguments in arguments(features.map(String::as_str)) {
+        for arguments in arguments(features.map(String::as_str), &default) {
             println!("{name} {}", arguments.join(" "));
             let mut command = cargo(workspace);
             command.args(["check", "--quiet", "--locked", "--package", name]);
@@ -123,8 +129,8 @@ fn is_rust_alone(features: &[String]) -> bool {
     has("zlib-rs") && !in_c
 }
 
-/// What cargo is told for each set of these features.
-fn arguments<'a>(features: impl Iterator<Item = &'a str>) -> Vec<Vec<&'a str>> {
+/// What cargo is told for each set of these features, of which those are the default.
+fn arguments<'a>(features: impl Iterator<Item = &'a str>, default: &[&str]) -> Vec<Vec<&'a str>> {
     let none = "--no-default-features";
     let features: Vec<&str> = features.filter(|&feature| feature != "default").collect();
     let mut all = vec![vec![]];
@@ -134,6 +140,8 @@ fn arguments<'a>(features: impl Iterator<Item = &'a str>) -> Vec<Vec<&'a str>> {
     all.extend(
         features
             .into_iter()
+            // The first set is the same.
+            .filter(|&feature| default != [feature])
             .map(|feature| vec![none, "--features", feature]),
     );
     all
@@ -166,17 +174,19 @@ mod tests {
 
     #[test]
     fn each_feature_is_checked_alone() {
-        assert_eq!(arguments([].into_iter()), [[""; 0]]);
+        assert_eq!(arguments([].into_iter(), &[]), [[""; 0]]);
         let none = "--no-default-features";
-        assert_eq!(
-            arguments(["a", "default", "b"].into_iter()),
-            [
-                vec![],
-                vec![none],
-                vec!["--all-features"],
-                vec![none, "--features", "a"],
-                vec![none, "--features", "b"],
-            ]
-        );
+        let mut sets = vec![
+            vec![],
+            vec![none],
+            vec!["--all-features"],
+            vec![none, "--features", "a"],
+            vec![none, "--features", "b"],
+        ];
+        let features = || ["a", "default", "b"].into_iter();
+        assert_eq!(arguments(features(), &["a", "b"]), sets);
+        // The default alone is checked once.
+        sets.remove(3);
+        assert_eq!(arguments(features(), &["a"]), sets);
     }
 }

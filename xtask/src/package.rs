@@ -93,9 +93,12 @@ fn compile(workspace: &Workspace, folder: &Path, packages: &[(String, String)]) 
         .iter()
         .map(|(name, version)| format!("{name}-{version}"))
         .collect();
+    // With the workspace's profile other crates are the same ones, and are not compiled again.
+    let own = fs::read_to_string(workspace.root.join("Cargo.toml"))?;
     let manifest = format!(
-        "[workspace]\nresolver = \"3\"\nmembers = {members:?}\n{}",
-        patches(folder, packages)
+        "[workspace]\nresolver = \"3\"\nmembers = {members:?}\n{}{}",
+        patches(folder, packages),
+        sections(&own, "[profile.dev")
     );
     fs::write(folder.join("Cargo.toml"), manifest)?;
     fs::copy(workspace.root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
@@ -104,6 +107,18 @@ fn compile(workspace: &Workspace, folder: &Path, packages: &[(String, String)]) 
         "--workspace",
         "--quiet",
     ]))
+}
+
+/// The tables of a manifest whose headers begin so.
+fn sections(manifest: &str, header: &str) -> String {
+    let mut is_inside = false;
+    let lines = manifest.split_inclusive('\n').filter(|line| {
+        if line.starts_with('[') {
+            is_inside = line.starts_with(header);
+        }
+        is_inside
+    });
+    lines.collect()
 }
 
 /// A manifest's table that puts the packages where a registry's would be.
@@ -173,7 +188,9 @@ fn template(workspace: &Workspace, folder: &Path, packages: &[(String, String)])
     if !text.contains(" launches\n") {
         bail!("the template printed {text:?}");
     }
-    process::run(process::cargo(workspace).args(["build", "--quiet", "--package", "gpumap-lint"]))?;
+    // Of the whole workspace, as the tests have it: of its package alone, some dependencies would be built again.
+    let line = "build --quiet --locked --workspace --bin gpumap-lint";
+    process::run(process::cargo(workspace).args(line.split(' ')))?;
     let lint = |action: &str| {
         let mut command = Command::new(workspace.target.join("debug/gpumap-lint"));
         // Not that of the workspace, whose kernels of that name go to files of the same name.
@@ -220,4 +237,20 @@ fn program(workspace: &Workspace, folder: &Path, packages: &[(String, String)]) 
         }
     }
     Ok(fs::metadata(&built)?.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_taken_by_their_headers() {
+        let manifest = "[a]\nx = 1\n[profile.dev]\ny = [\n  2,\n]\n[profile.dev.package.\"*\"]\nz = 3\n\
+            [profile.release]\nu = 4\n";
+        assert_eq!(
+            sections(manifest, "[profile.dev"),
+            "[profile.dev]\ny = [\n  2,\n]\n[profile.dev.package.\"*\"]\nz = 3\n"
+        );
+        assert_eq!(sections(manifest, "[profile.test"), "");
+    }
 }
