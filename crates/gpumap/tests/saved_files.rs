@@ -216,7 +216,7 @@ saved!(RowMap<K: Pod>, |bytes| {
     map.save_to(bytes).map(drop)
 }, [
     |bytes| by_path(bytes, |path| RowMap::<K>::load(&device(), path)),
-    |bytes| RowMap::<K>::load_from(&device(), bytes).map(drop)
+    |bytes| RowMap::<K>::builder(&device()).load_from(bytes).map(drop)
 ]);
 saved!(ShardedRowMap<K: Pod>, |bytes| {
     let map = ShardedRowMap::<K>::new(&ranks())?;
@@ -421,7 +421,7 @@ fn what_is_wrong_behind_the_first_block_is_found() {
     let rows: Vec<u32> = (0..MANY as u32).collect();
     let load = |keys: &[[u64; 2]], rows: &[u32]| {
         let bytes = rows_of(keys, rows);
-        RowMap::<[u64; 2]>::load_from(&device, &bytes[..])
+        RowMap::<[u64; 2]>::builder(&device).load_from(&bytes[..])
     };
     assert_eq!(load(&keys, &rows).unwrap().len(), MANY);
     let (last, block) = (MANY - 1, MAX_BLOCK_PAIRS);
@@ -511,7 +511,9 @@ fn maps_of_more_than_a_block_come_back_and_damage_of_the_second_is_found() {
     map.insert(&strings).unwrap();
     let mut bytes = Vec::new();
     map.save_to(&mut bytes).unwrap();
-    let back = StringRowMap::load_from(&device, &bytes[..]).unwrap();
+    let back = StringRowMap::builder(&device)
+        .load_from(&bytes[..])
+        .unwrap();
     let rows: Vec<_> = (0..MANY as u32).map(Some).collect();
     assert!(back.get(&strings).unwrap() == rows);
 
@@ -520,7 +522,9 @@ fn maps_of_more_than_a_block_come_back_and_damage_of_the_second_is_found() {
     map.insert(&long).unwrap();
     let mut bytes = Vec::new();
     map.save_to(&mut bytes).unwrap();
-    let back = StringRowMap::load_from(&device, &bytes[..]).unwrap();
+    let back = StringRowMap::builder(&device)
+        .load_from(&bytes[..])
+        .unwrap();
     assert_eq!(
         back.get(&long).unwrap(),
         (0..9).map(Some).collect::<Vec<_>>()

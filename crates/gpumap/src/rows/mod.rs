@@ -55,7 +55,7 @@ use crate::output::Output;
 /// | Dump | [`keys`](Self::keys), [`keys_into`](Self::keys_into), [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into), [`for_each_chunk`](Self::for_each_chunk) |
 /// | Remove | [`remove`](Self::remove), [`clear`](Self::clear) |
 /// | Make rows dense | [`compact`](Self::compact), [`compact_into`](Self::compact_into) |
-/// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load), [`load_from`](Self::load_from) |
+/// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load), [`load_from`](RowMapBuilder::load_from) |
 /// | Streams, graphs | [`on`](Self::on), [`graph`](Self::graph) |
 /// | Kernels of your own | [`launch_with`](Self::launch_with) |
 /// | Size and memory | [`len`](Self::len), [`is_empty`](Self::is_empty), [`row_bound`](Self::row_bound), [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`trim`](Self::trim), [`device`](Self::device) |

@@ -82,15 +82,6 @@ impl<K: Pod> RowMap<K> {
     pub fn load(device: &Device, path: impl AsRef<Path>) -> Result<Self> {
         Self::builder(device).load(path)
     }
-
-    /// As [`load`](Self::load), from anything that gives bytes, in small and large reads. Without the length of a file, rows
-    /// may be 16 times as many as the keys before them.
-    ///
-    /// # Errors
-    /// As for [`load`](Self::load).
-    pub fn load_from(device: &Device, reader: impl Read) -> Result<Self> {
-        Self::builder(device).load_from(reader)
-    }
 }
 
 impl<K: Pod> RowMapBuilder<K> {
@@ -105,7 +96,8 @@ impl<K: Pod> RowMapBuilder<K> {
         loaded.map_err(|error| persist::with_path(error, path))
     }
 
-    /// As [`load`](Self::load), from anything that gives bytes.
+    /// As [`load`](Self::load), from anything that gives bytes, in small and large reads. Without the length of a file, rows
+    /// may be 16 times as many as the keys before them.
     ///
     /// # Errors
     /// As for [`load`](Self::load).
@@ -296,7 +288,11 @@ mod tests {
                 assert_eq!(fs::read(&path).unwrap(), bytes);
                 let next = key(1 << 20);
                 assert_same(&map, &RowMap::load(device, &path).unwrap(), next);
-                assert_same(&map, &RowMap::load_from(device, &bytes[..]).unwrap(), next);
+                assert_same(
+                    &map,
+                    &RowMap::builder(device).load_from(&bytes[..]).unwrap(),
+                    next,
+                );
             }
         }
         on_every_device(|device| {
@@ -319,7 +315,7 @@ mod tests {
         map.save_to(&mut bytes).unwrap();
         assert_same(
             &map,
-            &RowMap::load_from(&device, &bytes[..]).unwrap(),
+            &RowMap::builder(&device).load_from(&bytes[..]).unwrap(),
             [!0; 8],
         );
     }
@@ -332,7 +328,7 @@ mod tests {
             .unwrap()
             .save_to(&mut pairs)
             .unwrap();
-        let refused = cause(RowMap::<u64>::load_from(&device, &pairs[..]));
+        let refused = cause(RowMap::<u64>::builder(&device).load_from(&pairs[..]));
         assert!(matches!(refused, FileError::NoRows));
 
         let map = RowMap::<u64>::new(&device).unwrap();
@@ -341,7 +337,7 @@ mod tests {
         map.save_to(&mut rows).unwrap();
         let refused = cause(Map::<u64, u32>::builder(&device).load_from(&rows[..]));
         assert!(matches!(refused, FileError::Rows));
-        let refused = cause(RowMap::<[u32; 3]>::load_from(&device, &rows[..]));
+        let refused = cause(RowMap::<[u32; 3]>::builder(&device).load_from(&rows[..]));
         assert!(matches!(
             refused,
             FileError::KeySize {
@@ -349,10 +345,14 @@ mod tests {
                 expected: 12
             }
         ));
-        let refused = cause(RowMap::<[i32; 2]>::load_from(&device, &rows[..]));
+        let refused = cause(RowMap::<[i32; 2]>::builder(&device).load_from(&rows[..]));
         assert!(matches!(refused, FileError::KeyType { bytes: 8, .. }));
         // An unsigned integer may be taken as its parts.
-        assert!(RowMap::<[u32; 2]>::load_from(&device, &rows[..]).is_ok());
+        assert!(
+            RowMap::<[u32; 2]>::builder(&device)
+                .load_from(&rows[..])
+                .is_ok()
+        );
     }
 
     /// A file with right checksums.
@@ -368,7 +368,7 @@ mod tests {
     #[test]
     fn rows_that_cannot_be_are_refused() {
         on_every_device(|device| {
-            let load = |bytes: &[u8]| RowMap::<u64>::load_from(device, bytes);
+            let load = |bytes: &[u8]| RowMap::<u64>::builder(device).load_from(bytes);
             assert_eq!(load(&file(9, &[(&[5, 6], &[0, 8])])).unwrap().len(), 2);
             for (blocks, wrong) in [
                 (&[(&[5, 6][..], &[3, 3][..])][..], 3),
@@ -397,7 +397,7 @@ mod tests {
         fs::write(&path, &far).unwrap();
         for refused in [
             cause(RowMap::<u64>::load(&device, &path)),
-            cause(RowMap::<u64>::load_from(&device, &far[..])),
+            cause(RowMap::<u64>::builder(&device).load_from(&far[..])),
         ] {
             assert!(matches!(refused, FileError::RowBound { .. }), "{refused}");
         }
@@ -419,7 +419,9 @@ mod tests {
         let good = file(40, &[(&[5, 6], &[0, 8]), (&[7], &[33])]);
         for len in 0..good.len() {
             assert!(
-                RowMap::<u64>::load_from(&device, &good[..len]).is_err(),
+                RowMap::<u64>::builder(&device)
+                    .load_from(&good[..len])
+                    .is_err(),
                 "{len}"
             );
         }
@@ -427,11 +429,17 @@ mod tests {
             let mut bytes = good.clone();
             bytes[at] ^= 1 << (at % 8);
             assert!(
-                RowMap::<u64>::load_from(&device, &bytes[..]).is_err(),
+                RowMap::<u64>::builder(&device)
+                    .load_from(&bytes[..])
+                    .is_err(),
                 "{at}"
             );
         }
         let longer = [&good[..], &[0]].concat();
-        assert!(RowMap::<u64>::load_from(&device, &longer[..]).is_err());
+        assert!(
+            RowMap::<u64>::builder(&device)
+                .load_from(&longer[..])
+                .is_err()
+        );
     }
 }

@@ -76,15 +76,6 @@ impl StringRowMap {
     pub fn load(device: &Device, path: impl AsRef<Path>) -> Result<Self> {
         Self::builder(device).load(path)
     }
-
-    /// As [`load`](Self::load), from anything that gives bytes, in small and large reads. Without the length of a file, rows
-    /// may be 16 times as many as the strings before them.
-    ///
-    /// # Errors
-    /// As for [`load`](Self::load).
-    pub fn load_from(device: &Device, reader: impl Read) -> Result<Self> {
-        Self::builder(device).load_from(reader)
-    }
 }
 
 impl StringRowMapBuilder {
@@ -99,7 +90,8 @@ impl StringRowMapBuilder {
         loaded.map_err(|error| persist::with_path(error, path))
     }
 
-    /// As [`load`](Self::load), from anything that gives bytes.
+    /// As [`load`](Self::load), from anything that gives bytes, in small and large reads. Without the length of a file, rows
+    /// may be 16 times as many as the strings before them.
     ///
     /// # Errors
     /// As for [`load`](Self::load).

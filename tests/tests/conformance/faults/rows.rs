@@ -72,7 +72,7 @@ fn removals() {
             .and_then(|map| map.save_to(&mut bytes))
             .expect("a file");
         try_every_call_of_making(on, "rows: load_from", |on| {
-            RowMap::<K>::load_from(on.device(), &bytes[..])
+            RowMap::<K>::builder(on.device()).load_from(&bytes[..])
         });
         let dump = |map: &RowMap<K>| Ok((map.keys()?.len(), map.retrieve_all()?.1));
         try_every_call(on, "rows: keys with rows", build, dump);

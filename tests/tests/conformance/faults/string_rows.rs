@@ -71,7 +71,7 @@ fn string_rows() {
             .and_then(|map| map.save_to(&mut bytes))
             .expect("a file");
         try_every_call_of_making(on, "string rows: load_from", |on| {
-            StringRowMap::load_from(on.device(), &bytes[..])
+            StringRowMap::builder(on.device()).load_from(&bytes[..])
         });
         try_every_call(on, "string rows: a stream", build, |map| {
             let stream = Stream::new(map.device())?;

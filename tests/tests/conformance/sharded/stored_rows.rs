@@ -92,7 +92,7 @@ fn another_number_of_ranks_is_refused() {
         assert!(found.into_iter().eq(places.into_iter().map(Some)));
         // A row map has the rows of a group of one.
         let cpu = Device::cpu();
-        match RowMap::<K>::load_from(&cpu, &bytes[..]) {
+        match RowMap::<K>::builder(&cpu).load_from(&bytes[..]) {
             Ok(alone) => assert_eq!((on.len(), alone.len()), (1, 100)),
             refused => assert!(
                 matches!(

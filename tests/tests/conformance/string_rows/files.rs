@@ -117,7 +117,7 @@ fn strings_come_back_on_every_device() {
             let there = Device::cpu();
             for back in [
                 StringRowMap::load(on.device(), &path),
-                StringRowMap::load_from(on.device(), &bytes[..]),
+                StringRowMap::builder(on.device()).load_from(&bytes[..]),
                 StringRowMap::load(&there, &path),
             ] {
                 let mut again = Vec::new();
@@ -152,7 +152,9 @@ fn long_strings_come_back() {
         assert_eq!(map.insert(&batch).unwrap(), oracle.insert(&batch).0);
         let mut bytes = Vec::new();
         map.save_to(&mut bytes).unwrap();
-        let back = StringRowMap::load_from(on.device(), &bytes[..]).unwrap();
+        let back = StringRowMap::builder(on.device())
+            .load_from(&bytes[..])
+            .unwrap();
         oracle.assert_same(&back);
         assert_eq!(back.insert(&batch).unwrap(), oracle.insert(&batch).0);
         let mut told = Vec::new();
@@ -206,7 +208,9 @@ fn chunks_have_the_strings_that_there_are() {
 #[test]
 fn a_file_that_another_program_made_is_loaded() {
     let device = Device::cpu();
-    let map = StringRowMap::load_from(&device, &small()[..]).unwrap();
+    let map = StringRowMap::builder(&device)
+        .load_from(&small()[..])
+        .unwrap();
     let expected = [b"to", &b""[..], b"be", b"or"];
     let (keys, rows) = map.retrieve_all().unwrap();
     assert!(keys.iter().eq(expected));
@@ -231,7 +235,7 @@ fn a_file_that_another_program_made_is_loaded() {
 #[test]
 fn every_damage_is_found() {
     let device = Device::cpu().with_memory_budget(32 << 20);
-    let load = |bytes: &[u8]| StringRowMap::load_from(&device, bytes);
+    let load = |bytes: &[u8]| StringRowMap::builder(&device).load_from(bytes);
     let good = small();
     assert_eq!(load(&good).unwrap().len(), 4);
     for len in 0..good.len() {
@@ -275,7 +279,7 @@ fn every_field_of_the_header_is_checked() {
             fs::write(&path, &bytes).unwrap();
             for outcome in [
                 StringRowMap::load(&device, &path),
-                StringRowMap::load_from(&device, &bytes[..]),
+                StringRowMap::builder(&device).load_from(&bytes[..]),
             ] {
                 match outcome {
                     Ok(map) => {
@@ -306,7 +310,7 @@ fn every_field_of_the_header_is_checked() {
 #[test]
 fn what_checksums_do_not_tell_is_refused() {
     fn body(on: &Target) {
-        let load = |bytes: Vec<u8>| StringRowMap::load_from(on.device(), &bytes[..]);
+        let load = |bytes: Vec<u8>| StringRowMap::builder(on.device()).load_from(&bytes[..]);
         let of = |lens: &[u32], rows: &[u32], bytes: &[u8]| {
             let strings = lens.len() as u64;
             load(file(
@@ -368,7 +372,7 @@ fn rows_are_not_believed_without_strings() {
     fs::write(&path, &far).unwrap();
     for refused in [
         cause(StringRowMap::load(&device, &path)),
-        cause(StringRowMap::load_from(&device, &far[..])),
+        cause(StringRowMap::builder(&device).load_from(&far[..])),
     ] {
         assert!(matches!(refused, FileError::RowBound { .. }), "{refused}");
     }
@@ -398,13 +402,13 @@ fn files_of_other_maps_are_refused() {
     let map = Map::<u64, u32>::from_pairs(&device, [(1, 0), (2, 1)]).unwrap();
     map.save_to(&mut pairs).unwrap();
     for other in [&rows[..], &pairs] {
-        let refused = cause(StringRowMap::load_from(&device, other));
+        let refused = cause(StringRowMap::builder(&device).load_from(other));
         assert!(matches!(refused, FileError::NoStrings), "{refused}");
     }
-    let refused = cause(StringRowMap::load_from(&device, &b"to\nbe\nor\n"[..]));
+    let refused = cause(StringRowMap::builder(&device).load_from(&b"to\nbe\nor\n"[..]));
     assert!(matches!(refused, FileError::NotAMap));
     let strings = small();
-    let refused = cause(RowMap::<u64>::load_from(&device, &strings[..]));
+    let refused = cause(RowMap::<u64>::builder(&device).load_from(&strings[..]));
     assert!(matches!(refused, FileError::Strings));
     let refused = cause(Map::<u64, u32>::builder(&device).load_from(&strings[..]));
     assert!(matches!(refused, FileError::Strings));
