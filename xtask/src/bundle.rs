@@ -49,6 +49,10 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         None => workspace.target.join("bundle"),
     };
     clear(&out)?;
+    // First: a bundle that was not finished is one that the next replaces.
+    let script = out.join("run.sh");
+    fs::write(&script, RUN_SCRIPT)?;
+    make_executable(&script)?;
 
     let mut grid = Grid::new(["program", "KiB"]);
     let mut tests = build(workspace, &["test", "--no-run"], &TESTED)?;
@@ -80,10 +84,6 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     if data.is_dir() {
         copy_folder(&data, &out.join("data"))?;
     }
-    let script = out.join("run.sh");
-    fs::write(&script, RUN_SCRIPT)?;
-    make_executable(&script)?;
-
     let size = folder_size(&out)?;
     println!("{grid}");
     println!(
