@@ -196,11 +196,13 @@ pub struct Done<T> {
     pub taken: T,
 }
 
-/// Counts all k-mers by the way that suits the device, and has `take` take the counts.
+/// Counts all k-mers by the way that suits the device, and has `take` take the counts: in the order of their keys, where that is
+/// wanted and the device can sort them.
 pub fn count_all<C: Code, T>(
     wanted: &Wanted,
     engine: &Engine,
     (room, memory): (Room, Option<u64>),
+    wants_order: bool,
     progress: &Progress,
     take: impl FnOnce(Counts<'_, C>) -> Result<T>,
 ) -> Result<Done<T>> {
@@ -217,18 +219,28 @@ pub fn count_all<C: Code, T>(
             count_in_bins(wanted, engine, bins, progress)?
         }
     };
-    let (distinct, order) = match &bins {
-        Some(bins) => (bins.len(), Order::ByKey),
-        None => (table.len(), Order::Any),
-    };
+    let distinct = bins.as_ref().map_or_else(|| table.len(), Bins::len);
     let start = Instant::now();
+    let sorted = match wants_order {
+        true => table.sort_on_device()?,
+        false => None,
+    };
+    let order = match (&bins, &sorted) {
+        (Some(_), _) => Order::ByKey,
+        (None, Some((_, order))) => *order,
+        (None, None) => Order::Any,
+    };
     let taken = take(Counts {
         kmers: counted.kmers,
         distinct,
         order,
-        feed: &mut |take| match &bins {
-            Some(bins) => bins.stream(take),
-            None => table.stream(take)?,
+        feed: &mut |take| match (&bins, &sorted) {
+            (Some(bins), _) => bins.stream(take),
+            (None, Some((pairs, _))) => {
+                let streamed = pairs.stream(take);
+                streamed.map_err(Error::while_doing("cannot retrieve all"))?
+            }
+            (None, None) => table.stream(take)?,
         },
     })?;
     Ok(Done {
@@ -272,7 +284,8 @@ fn run_with<C: Code>(args: &CountArgs, session: &Session) -> Result<()> {
         strand: wanted.strand,
     };
     let limits = (args.room(), args.memory);
-    let done = count_all::<C, _>(&wanted, &engine, limits, &progress, |all| {
+    let order = counts.wants_order();
+    let done = count_all::<C, _>(&wanted, &engine, limits, order, &progress, |all| {
         progress.start_pairs("writing", all.distinct);
         let pairs = (all.distinct, all.order);
         let written = counts.write(Some(kind), pairs, all.kmers, &progress, all.feed)?;

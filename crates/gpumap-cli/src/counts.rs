@@ -77,6 +77,11 @@ impl CountsOutput {
         Err(Error::NarrowFormat { path, format })
     }
 
+    /// Whether k-mers are written in the order of their keys.
+    pub fn wants_order(&self) -> bool {
+        self.is_sorted || self.format == Format::Gpk
+    }
+
     /// Where they go.
     pub fn destinations(&self) -> Vec<&Destination> {
         let all = [&self.destination].into_iter();
@@ -115,7 +120,7 @@ impl CountsOutput {
         let mut content = Content::all(self.format, kind);
         content.bounds = self.bounds.clone();
         content.largest = largest.min(*self.bounds.end());
-        let is_to_sort = order == Order::Any && (self.is_sorted || self.format == Format::Gpk);
+        let is_to_sort = order == Order::Any && self.wants_order();
         let pairs = if is_to_sort {
             let mut sorter = Sorter::new(key_bits::<C>(kind), self.bounds.clone());
             feed(&mut |keys, counts| {

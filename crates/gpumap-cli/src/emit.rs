@@ -237,7 +237,11 @@ impl<'a, C: Code> PairWriter<'a, C> {
                             keys.len() as u64
                         }
                         _ => {
-                            let (keys, counts) = span.columns(&self.content.bounds);
+                            let pieces: Vec<Rows<'_, C>> = span.pieces(GROUP).collect();
+                            let within = pieces.par_iter();
+                            let within = within.map(|piece| piece.columns(&self.content.bounds));
+                            let (keys, counts): (Vec<Vec<C>>, Vec<Vec<u64>>) = within.unzip();
+                            let (keys, counts) = (keys.concat(), counts.concat());
                             kmers.write(&keys, &counts)?;
                             keys.len() as u64
                         }

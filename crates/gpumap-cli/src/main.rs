@@ -22,6 +22,7 @@ mod count;
 mod counts;
 mod database;
 mod demo;
+mod device_pairs;
 mod dump;
 mod emit;
 mod ending;

@@ -74,6 +74,16 @@ pub enum Oddity {
 /// As many first bytes as it takes to know how an input is compressed.
 const HEAD: usize = 18;
 
+/// A file of sequences that are not packed.
+pub struct PlainFile {
+    /// It, at its start.
+    pub file: File,
+    /// Its bytes.
+    pub len: u64,
+    /// Whether it is FASTA; else it is FASTQ.
+    pub is_fasta: bool,
+}
+
 impl Source {
     /// The source that a command line argument names.
     pub fn from_argument(path: &Path) -> Self {
@@ -105,9 +115,9 @@ impl Source {
         }
     }
 
-    /// Opens it, if it is a file of at least so many bytes that is FASTA as it is: any part of it can be read at any
-    /// time. The second field is its length.
-    pub fn open_fasta(&self, least: u64) -> Result<Option<(File, u64)>> {
+    /// Opens it, if it is a file of at least so many bytes that is FASTA or FASTQ as it is: any part of it can be read at any
+    /// time.
+    pub fn open_plain(&self, least: u64) -> Result<Option<PlainFile>> {
         let Self::File(path) = self else {
             return Ok(None);
         };
@@ -117,8 +127,14 @@ impl Source {
         }
         let (file, length) = open_input(path)?;
         let mut first = [0];
-        let is_fasta = read_at(&file, &mut first, 0).is_ok() && first == *b">";
-        Ok(length.filter(|_| is_fasta).map(|length| (file, length)))
+        let is_read = read_at(&file, &mut first, 0).is_ok();
+        let is_fasta = first == *b">";
+        let plain = length.filter(|_| is_read && (is_fasta || first == *b"@"));
+        Ok(plain.map(|len| PlainFile {
+            file,
+            len,
+            is_fasta,
+        }))
     }
 
     /// Opens it. What is read is unpacked, by up to `threads` threads, and moves the bar by its bytes before that.

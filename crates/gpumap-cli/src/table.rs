@@ -10,6 +10,8 @@ use gpumap::{
     WideMapBuilder,
 };
 
+use crate::counts::Order;
+use crate::device_pairs::DevicePairs;
 use crate::dump::Pairs;
 use crate::error::{Error, Result};
 use crate::kmer::Code;
@@ -58,11 +60,24 @@ pub trait PairMap<C>: Execute<C, u64> + Sized + Send {
     /// Makes room for some keys more.
     fn reserve(&self, more: usize) -> gpumap::Result<()>;
 
+    /// All its pairs, sorted by the device if that has the memory, and their order. Returns itself where it cannot be done: on the CPU,
+    /// which has a better way, on several devices, and with keys of 16 bytes.
+    fn sort_on_device(self) -> gpumap::Result<OnDevice<C, Self>>;
+
     /// Hands all pairs to `visit`, some at a time, until that fails.
     fn stream<E>(
         &self,
         visit: impl FnMut(&[C], &[u64]) -> Result<(), E>,
     ) -> gpumap::Result<Result<(), E>>;
+}
+
+/// What became of a map whose pairs were to be sorted.
+#[derive(Debug)]
+pub enum OnDevice<C, M> {
+    /// It is gone; here are its pairs, and in which order.
+    Taken(DevicePairs<C>, Order),
+    /// It is as it was.
+    Left(M),
 }
 
 /// A map on one device or several.
@@ -126,6 +141,21 @@ impl PairMap<u64> for Pairing {
         }
     }
 
+    fn sort_on_device(self) -> gpumap::Result<OnDevice<u64, Self>> {
+        let map = match &self {
+            Self::One(map) if map.device().is_cuda() => map,
+            _ => return Ok(OnDevice::Left(self)),
+        };
+        let mut pairs = match DevicePairs::of(map) {
+            Err(gpumap::Error::OutOfMemory { .. }) => return Ok(OnDevice::Left(self)),
+            pairs => pairs?,
+        };
+        // Sorting needs memory.
+        drop(self);
+        let order = pairs.sort()?;
+        Ok(OnDevice::Taken(pairs, order))
+    }
+
     fn stream<E>(
         &self,
         mut visit: impl FnMut(&[u64], &[u64]) -> Result<(), E>,
@@ -182,6 +212,10 @@ impl PairMap<u128> for WidePairs {
             Self::One(map) => map.reserve(more),
             Self::Many(_) => Ok(()),
         }
+    }
+
+    fn sort_on_device(self) -> gpumap::Result<OnDevice<u128, Self>> {
+        Ok(OnDevice::Left(self))
     }
 
     fn stream<E>(
@@ -310,6 +344,22 @@ impl<C: Code> Table<C> {
                 .map_err(Error::while_doing("cannot retrieve all")),
             None => Ok(Ok(())),
         })
+    }
+
+    /// Takes all pairs out and puts them in the order of their keys on the device, if it can do that; says in which order they are.
+    /// Without, the pairs stay in the table.
+    pub fn sort_on_device(&mut self) -> Result<Option<(DevicePairs<C>, Order)>> {
+        let Some(map) = self.map.take() else {
+            return Ok(None);
+        };
+        let sorted = map.sort_on_device();
+        match sorted.map_err(Error::while_doing("cannot sort on the device"))? {
+            OnDevice::Taken(pairs, order) => Ok(Some((pairs, order))),
+            OnDevice::Left(map) => {
+                self.map = Some(map);
+                Ok(None)
+            }
+        }
     }
 
     /// Adds 1 to what is kept under each key, with keys on the device, of the whole input of which so much has been read.

@@ -57,7 +57,7 @@ pub fn run(session: &Session) -> Result<()> {
     };
     let room = Room::Growing { kinds: K.kinds() };
     let (mut keys, mut counts, mut spectrum) = (Vec::new(), Vec::new(), Spectrum::default());
-    let done = count_all::<u64, ()>(&wanted, &engine, (room, None), &progress, |all| {
+    let done = count_all::<u64, ()>(&wanted, &engine, (room, None), false, &progress, |all| {
         (all.feed)(&mut |some, of_some| {
             keys.extend_from_slice(some);
             counts.extend_from_slice(of_some);

@@ -277,17 +277,25 @@ fn a_newer_version_is_named() {
 #[test]
 fn kmers_that_do_not_rise_are_not_written() {
     let folder = tempfile::tempdir().unwrap();
-    for keys in [&[1_u64, 1][..], &[2, 1]] {
-        for at_once in [1, 2] {
+    // In a block, between two, and between two groups of blocks.
+    let mut cases = vec![vec![1_u64, 1], vec![2, 1]];
+    for at in [1, 4096, 16 * 4096, 17 * 4096] {
+        let mut keys: Vec<u64> = (0..70_000).collect();
+        keys[at] = keys[at - 1];
+        cases.push(keys);
+    }
+    for keys in &cases {
+        for at_once in [1, 2, 5000, 70_000] {
             let mut staged = Destination::any(folder.path().join("a.gpk"))
                 .stage()
                 .unwrap();
             let written = staged.write_with(|out| {
-                let mut writer = Writer::new(out, kind(5, Strand::AsRead))?;
+                let mut writer = Writer::new(out, kind(9, Strand::AsRead))?;
                 keys.chunks(at_once)
-                    .try_for_each(|keys| writer.write(keys, &vec![1; keys.len()]))
+                    .try_for_each(|keys| writer.write(keys, &vec![1; keys.len()]))?;
+                writer.finish().map(drop)
             });
-            assert!(matches!(written, Err(Error::Write { .. })));
+            assert!(matches!(written, Err(Error::Write { .. })), "{at_once}");
         }
     }
 }

@@ -49,12 +49,6 @@ impl<'a, C: Code> Writer<'a, C> {
 
     /// Adds k-mers, which rise, beyond those before too.
     pub fn write(&mut self, mut keys: &[C], mut counts: &[u64]) -> io::Result<()> {
-        let rises = keys.is_sorted_by(|one, next| one < next);
-        let rises = rises && keys.first().is_none_or(|&first| self.last < Some(first));
-        if !rises {
-            return Err(io::Error::other("k-mers out of their order"));
-        }
-        self.last = keys.last().copied().or(self.last);
         if !self.rest.0.is_empty() {
             let more = keys.len().min(MOST - self.rest.0.len());
             self.rest.0.extend_from_slice(&keys[..more]);
@@ -88,10 +82,19 @@ impl<'a, C: Code> Writer<'a, C> {
     fn write_blocks(&mut self, keys: &[C], counts: &[u64]) -> io::Result<()> {
         let groups = keys.chunks(GROUP * MOST).zip(counts.chunks(GROUP * MOST));
         let groups: Vec<(&[C], &[u64])> = groups.collect();
+        let last_of = |group: usize| match group.checked_sub(1) {
+            Some(before) => groups[before].0.last().copied(),
+            None => self.last,
+        };
         let packed = self.blocks.make(groups.len(), |group, out| {
             let (keys, counts) = groups[group];
-            Ok(pack(keys, counts, out))
+            let rises = keys.is_sorted_by(|one, next| one < next);
+            match rises && last_of(group) < keys.first().copied() {
+                true => Ok(pack(keys, counts, out)),
+                false => Err(io::Error::other("k-mers out of their order")),
+            }
         })?;
+        self.last = keys.last().copied();
         for packed in packed {
             self.index.extend(packed.entries);
             self.totals.largest = self.totals.largest.max(packed.largest);

@@ -18,7 +18,7 @@ use crate::source::{Oddity, Source, read_at};
 pub(super) enum Job {
     /// A piece that has been read.
     Piece(Piece),
-    /// A piece that it reads itself, of a large file of FASTA.
+    /// A piece that it reads itself, of a large file that is not packed.
     Range(FileRange),
 }
 
@@ -31,8 +31,11 @@ pub(super) struct FileRange {
     start: Start,
 }
 
-/// Pieces from which on a file of FASTA is read by the threads that parse.
+/// Pieces from which on a file is read by the threads that parse.
 const LARGE: usize = 8;
+
+/// Bytes of a file that are looked at at once: they stay in the second cache of a core.
+const WINDOW: usize = 1 << 18;
 
 impl FileRange {
     /// Reads it into the memory of `bytes`.
@@ -83,8 +86,11 @@ impl<C> ReadThread<C> {
             piece: size,
             ..
         } = self.settings;
-        match source.open_fasta((LARGE * size) as u64) {
-            Ok(Some((file, len))) => return self.cut_file(input, Arc::new(file), len),
+        match source.open_plain((LARGE * size) as u64) {
+            Ok(Some(plain)) if plain.is_fasta => {
+                return self.cut_fasta(input, Arc::new(plain.file), plain.len);
+            }
+            Ok(Some(plain)) => return self.cut_fastq(input, Arc::new(plain.file)),
             Ok(None) => {}
             Err(error) => return self.fail(input, 0, error.into()),
         }
@@ -113,7 +119,7 @@ impl<C> ReadThread<C> {
     }
 
     /// Cuts a file of FASTA, of which it reads no more than it takes to know how each piece begins.
-    fn cut_file(&self, input: usize, file: Arc<File>, len: u64) -> Result<(), Stopped> {
+    fn cut_fasta(&self, input: usize, file: Arc<File>, len: u64) -> Result<(), Stopped> {
         let Settings {
             length,
             piece: size,
@@ -146,6 +152,54 @@ impl<C> ReadThread<C> {
             (line, carried) = behind;
         }
         Ok(())
+    }
+
+    /// Cuts a file of FASTQ where records begin. To find that, it is read once more than by the threads that parse, and kept nowhere.
+    fn cut_fastq(&self, input: usize, file: Arc<File>) -> Result<(), Stopped> {
+        let Settings {
+            length,
+            most,
+            piece: size,
+            ..
+        } = self.settings;
+        let mut cutter = Cutter::new(&*file, WINDOW.min(size), length.get(), most);
+        let mut window = Vec::new();
+        let (mut at, mut index) = (0, 0);
+        loop {
+            let mut len = 0;
+            let ended = timed(&self.busy.read, || {
+                while len < size {
+                    match cutter.next_piece(std::mem::take(&mut window)) {
+                        Ok(Some(records)) => {
+                            len += records.bytes.len();
+                            window = records.bytes;
+                        }
+                        ended => return Some(ended.map(drop)),
+                    }
+                }
+                None
+            });
+            if len > 0 {
+                let job = Job::Range(FileRange {
+                    file: Arc::clone(&file),
+                    at,
+                    len,
+                    index,
+                    start: Start::Fastq,
+                });
+                self.jobs.send((input, job)).map_err(|_| Stopped)?;
+                at += len as u64;
+                index += 1;
+            }
+            match ended {
+                None => {}
+                Some(Ok(())) => return Ok(()),
+                Some(Err(error)) => {
+                    let stop = self.explain(&self.sources[input], error);
+                    return self.fail(input, index, stop);
+                }
+            }
+        }
     }
 
     /// The error stands where the next piece would.

@@ -127,6 +127,63 @@ fn the_same_whatever_the_way_in() {
     assert_eq!(piped.stdout, scene.succeed(&arguments));
 }
 
+/// Files that are large enough are read by the threads that parse; what comes through a pipe is not.
+#[test]
+fn a_large_file_is_read_as_a_pipe_is() {
+    let mut fastq = String::new();
+    let mut random = 1_u64;
+    let mut letters = |len: usize| -> String {
+        let letter = |_| {
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            char::from(b"ACGT"[(random >> 62) as usize])
+        };
+        (0..len).map(letter).collect()
+    };
+    for i in 0..12_000 {
+        let len = 150 + i % 7;
+        let bases = letters(len);
+        // Qualities may look like the first line of a record, and have several lines, as sequences may.
+        fastq += &match i % 5 {
+            0 => format!("@r{i}\n{bases}\n+\n{}\n", "@".repeat(len)),
+            1 => format!("@r{i}\r\n{bases}\r\n+r{i}\r\n{}\r\n", "+".repeat(len)),
+            2 => {
+                let (one, two) = bases.split_at(70);
+                let more = "@".repeat(len - 60);
+                format!("@r{i}\n{one}\n{two}\n+\n{}\n{more}\n\n", "F".repeat(60))
+            }
+            _ => format!("@r{i}\n{bases}\n+\n{}\n", "I".repeat(len)),
+        };
+    }
+    // Longer than what is looked at at once.
+    let long = letters(600_000);
+    fastq += &format!("@long\n{long}\n+\n{}\n", "5".repeat(long.len()));
+    assert!(fastq.len() > 4_000_000);
+    let counted = |text: &str, more: &[&str]| {
+        let scene = Scene::new().with("a.fq", text);
+        let count = |input| [&["count-kmers", "-k21", "--sorted", input], more].concat();
+        let of_file = scene.run_with(&count("a.fq"), &[], b"");
+        let of_pipe = scene.run_with(&count("-"), &[], text.as_bytes());
+        assert_eq!(of_file.stdout, of_pipe.stdout);
+        let told = of_pipe.stderr.replace("standard input", "a.fq");
+        (of_file.stdout, of_file.stderr, told)
+    };
+    let (counts, ..) = counted(&fastq, &["--quiet"]);
+    assert!(counts.lines().count() > 1_500_000);
+    let middle = fastq.len() / 2 + fastq[fastq.len() / 2..].find("\n@r").unwrap() + 1;
+    let broken = [&fastq[..middle], "@x\nACGT\n+\nII\n", &fastq[middle..]].concat();
+    let cut_off = &fastq[..fastq.len() - 300_000];
+    for (text, more) in [
+        (&broken[..], &[][..]),
+        (cut_off, &[]),
+        (&fastq, &["--max-record", "500K"]),
+    ] {
+        let (counts, of_file, of_pipe) = counted(text, more);
+        assert_eq!(counts, "");
+        assert!(of_file.contains("error: a.fq"), "{of_file}");
+        assert_eq!(of_file, of_pipe);
+    }
+}
+
 #[test]
 fn every_bit_pattern_is_a_key() {
     for k in [32, 64] {
