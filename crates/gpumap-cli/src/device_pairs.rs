@@ -8,9 +8,7 @@ use gpumap::primitives::{Direction, Primitives};
 use gpumap::{Buffer, Event, Map, PinnedBuffer, Result, Stream};
 
 use crate::counts::Order;
-
-/// Pairs that are copied to the host at a time: enough pieces for all cores.
-const CHUNK: usize = 1 << 21;
+use crate::table::CHUNK;
 
 /// Pairs on a device.
 #[derive(Debug)]

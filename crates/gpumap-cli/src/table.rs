@@ -18,7 +18,7 @@ use crate::kmer::Code;
 use crate::threads;
 
 /// Pairs that are streamed at a time: enough pieces for all cores.
-const CHUNK: usize = 1 << 21;
+pub const CHUNK: usize = 1 << 21;
 
 /// How many pairs a table may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

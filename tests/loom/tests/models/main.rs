@@ -1,4 +1,4 @@
-//! The models but for those of calls in flight, which have a crate root like the library's. One program, so that it links once.
+//! The models, without those of calls in flight, which have a crate root like the library's. One program, so that it links once.
 
 mod cells;
 mod chains;
