@@ -88,7 +88,7 @@ pub(crate) fn chunk_pairs<K, V>() -> usize {
     (CHUNK_BYTES / (size_of::<K>() + size_of::<V>())).min(MAX_BLOCK_PAIRS)
 }
 
-/// Saves all pairs to a file, which is there whole or not at all. Returns how many.
+/// Saves all pairs to a file, which is there whole or not at all ([`AtomicFile`]). Returns how many.
 pub(crate) fn save<K: Pod + Send + Sync, V: Pod + Sync, M: Stored<K, V>>(
     map: &M,
     path: &Path,

@@ -19,8 +19,10 @@ const MAPPED_FROM: usize = 6;
 /// ([`commit`](Self::commit)). [`Map::save`](crate::Map::save) writes through it.
 ///
 /// Until then it has no name where the system has files without one (Linux, on most file systems), so nothing of it stays
-/// however the process ends. Elsewhere it has another name in the same folder (`.gpumap-*.tmp`), which
+/// when the process ends. Elsewhere it has another name in the same folder (`.gpumap-*.tmp`), which
 /// [`remove_unfinished`](super::remove_unfinished) removes. On Unix only its owner can open it.
+/// A file without a name cannot take the place of an earlier one, so `commit` gives it such a hidden name first. A process that is killed
+/// between these two steps leaves the earlier file and one hidden file of the new bytes, complete and safe to remove.
 /// Dropped without `commit`, it leaves nothing behind. A symbolic link stays a link: its target is
 /// replaced, or made if there is none. What is no regular file (`/dev/null`, a named pipe) is written in
 /// place.

@@ -1,8 +1,8 @@
 //! [`Unfinished`]: the file of an [`AtomicFile`](super::AtomicFile) before it has its name.
 //!
-//! On Linux it has no name at all (`O_TMPFILE`): the system frees it however the process ends. Where the file system has no such
-//! files, and on other systems, it has a name that begins with a dot. Those names are noted, for
-//! [`remove_unfinished`].
+//! On Linux it has no name at all (`O_TMPFILE`): the system frees it when the process ends. Where the file system has no such
+//! files, and on other systems, it has a name that begins with a dot; so has a complete file without a name that is about to replace
+//! another, as no call of the system does that at once. Those names are noted, for [`remove_unfinished`].
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -143,7 +143,8 @@ mod unnamed {
             // Some file systems make such files and do not link them.
             Err(_) => return copy(file, target),
         }
-        // A link replaces nothing, and a file that is renamed does.
+        // A link replaces nothing, and a file that is renamed does. Nothing slow is between the two: a process that is killed there
+        // leaves the hidden name.
         let folder = folder_of(target);
         let linked = builder().make_in(folder, |path| {
             let noted = Noted::new(path);
@@ -240,7 +241,8 @@ mod noted {
     /// committed afterwards.
     ///
     /// It is async-signal-safe: it makes no memory and takes no lock. The library itself installs no handler. On Linux
-    /// most file systems have files without a name, and then there is nothing to remove.
+    /// most file systems have files without a name, and then there is nothing to remove but the name that a complete file has
+    /// for a moment before it replaces another.
     pub fn remove_unfinished() {
         for place in &NAMES {
             let name = place.swap(null_mut(), Ordering::AcqRel);
