@@ -179,14 +179,19 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Goes on to the last line end of `bytes`, or to what is no FASTQ.
-    pub fn go_on(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+    /// Goes on to the last line end of `bytes`, or to what is no FASTQ, but no further than to the first end of a record from `goal` on.
+    pub fn go_on(&mut self, bytes: &[u8], goal: usize) -> Result<(), Malformed> {
         loop {
             if self.record.is_between() {
-                while let Some(record) = FourLines::first_of(&bytes[self.at..]) {
+                while self.at < goal
+                    && let Some(record) = FourLines::first_of(&bytes[self.at..])
+                {
                     self.at += record.len;
                 }
                 (self.whole, self.lines) = (self.at, 0);
+                if self.at >= goal {
+                    return Ok(());
+                }
                 self.searched = self.searched.max(self.at);
             }
             let Some(end) = memchr(b'\n', &bytes[self.searched..]) else {

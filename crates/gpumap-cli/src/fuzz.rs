@@ -304,7 +304,7 @@ fn sequences() {
         let mut ledger = Ledger::new(RECORD);
         let mut kmers = Counted(0);
         while let Ok(Some(piece)) = cutter.next_piece(Vec::new()) {
-            let parsed = parse(&piece, 21, RECORD, &mut kmers);
+            let parsed = parse(&piece.bytes, &piece.start, 21, RECORD, &mut kmers);
             if parsed.map_or(true, |parsed| ledger.add(parsed).is_err()) {
                 return;
             }

@@ -14,7 +14,7 @@ use crate::fastq::{FourLines, LineKind, Record};
 use crate::limit::LINE_END;
 use crate::malformed::{Malformed, Problem};
 use crate::packed::Block;
-use crate::pieces::{Line, Piece, Start};
+use crate::pieces::{Line, Start};
 
 /// What a piece has, besides bases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,7 +85,8 @@ impl<E> From<Malformed> for Failure<E> {
 
 /// Parses a piece for k-mers of `k` bases into blocks. Records of more than `most` bytes are noted.
 pub fn parse<B: Blocks>(
-    piece: &Piece,
+    bytes: &[u8],
+    start: &Start,
     k: usize,
     most: u64,
     blocks: &mut B,
@@ -95,13 +96,11 @@ pub fn parse<B: Blocks>(
         carry: k - 1,
         blocks,
     };
-    let parsed = match &piece.start {
-        Start::Fasta { line, carried } => {
-            parse_fasta(&piece.bytes, *line, carried, most, &mut packer)
-        }
-        Start::Fastq => parse_fastq(&piece.bytes, most, &mut packer),
+    let parsed = match start {
+        Start::Fasta { line, carried } => parse_fasta(bytes, *line, carried, most, &mut packer),
+        Start::Fastq => parse_fastq(bytes, most, &mut packer),
         Start::Blank => Ok(Parsed {
-            lines: memchr_iter(b'\n', &piece.bytes).count() as u64,
+            lines: memchr_iter(b'\n', bytes).count() as u64,
             ..Parsed::default()
         }),
     }?;

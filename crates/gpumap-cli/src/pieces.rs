@@ -3,7 +3,8 @@
 //! FASTA is cut anywhere: a piece knows in what kind of line it begins, and the last `k - 1` bases of the record
 //! before it. So a record of any length takes no more memory than a few pieces. FASTQ is cut where a record begins,
 //! for which all of them are read: a line of qualities may look like the first line of a record. A record of FASTQ is
-//! a part of one piece, which is as long as it must be.
+//! a part of one piece, which is as long as it must be. Large files that are not packed are cut otherwise
+//! ([`crate::pipeline::part`]).
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -162,7 +163,7 @@ impl<R: Read> Cutter<R> {
     fn cut_at_record(&mut self, bytes: &mut Vec<u8>) -> Result<(), CutError> {
         let mut scan = Scan::default();
         loop {
-            if scan.go_on(bytes).is_err() {
+            if scan.go_on(bytes, usize::MAX).is_err() {
                 // Nothing after it matters. The thread that parses finds the same, and says where.
                 self.ended = true;
             }

@@ -5,6 +5,7 @@
 //! channel that it sends to is closed; so dropping a [`Pipeline`] ends all of them, except one that waits for an input.
 //! For that reason nothing waits for threads after an error.
 
+pub mod part;
 mod read;
 mod work;
 
@@ -113,6 +114,9 @@ impl From<Error> for Stop {
         Self::Error(error)
     }
 }
+
+/// The caller takes no more.
+struct Stopped;
 
 /// Seconds that threads worked, all of them together.
 #[derive(Debug, Default)]

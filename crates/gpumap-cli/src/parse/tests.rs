@@ -1,6 +1,8 @@
 use super::*;
 use crate::kmer::{BREAK, KmerLength, Kmers, MAX_LENGTH, Strand, kmers_of};
+use crate::ledger::Ledger;
 use crate::pieces::{CutError, Cutter};
+use crate::pipeline::part::{Behind, Look, Part};
 use gpumap::Device;
 use needletail::parse_fastx_reader;
 use proptest::prelude::*;
@@ -37,48 +39,120 @@ enum Outcome {
     TooLong(u64),
 }
 
-/// In pieces of `size` bytes.
-fn in_pieces(bytes: &[u8], size: usize, k: u8, most: u64) -> Outcome {
-    let length = KmerLength::new(k).unwrap();
-    let mut blocks = Gathered {
-        size: size.clamp(128, 1000),
-        length,
-        kmers: Vec::new(),
-    };
-    let mut cutter = Cutter::new(bytes, size, length.get(), most);
-    let mut ledger = crate::ledger::Ledger::new(most);
-    let mut spare = Vec::new();
-    loop {
-        let piece = match cutter.next_piece(std::mem::take(&mut spare)) {
-            Ok(Some(piece)) => piece,
-            Ok(None) => break,
-            Err(CutError::TooLong) => return Outcome::TooLong(ledger.totals().records + 1),
-            Err(CutError::Malformed(malformed)) => {
-                return Outcome::Failed(malformed.after(ledger.lines()));
-            }
-            Err(CutError::Read(error)) => panic!("{error}"),
+/// What pieces of an input have, one after the other.
+struct Reading {
+    k: usize,
+    most: u64,
+    blocks: Gathered,
+    ledger: Ledger,
+}
+
+impl Reading {
+    fn new(size: usize, k: u8, most: u64) -> Self {
+        let length = KmerLength::new(k).unwrap();
+        let blocks = Gathered {
+            size: size.clamp(128, 1000),
+            length,
+            kmers: Vec::new(),
         };
-        match parse(&piece, length.get(), most, &mut blocks) {
-            Ok(parsed) => {
-                if let Err(record) = ledger.add(parsed) {
-                    return Outcome::TooLong(record);
-                }
-            }
-            Err(Failure::Malformed(malformed)) => {
-                return Outcome::Failed(malformed.after(ledger.lines()));
-            }
+        Self {
+            k: length.get(),
+            most,
+            blocks,
+            ledger: Ledger::new(most),
+        }
+    }
+
+    fn add(&mut self, bytes: &[u8], start: &Start) -> Result<(), Outcome> {
+        match parse(bytes, start, self.k, self.most, &mut self.blocks) {
+            Ok(parsed) => self.ledger.add(parsed).map_err(Outcome::TooLong),
+            Err(Failure::Malformed(malformed)) => Err(self.failed(malformed)),
             Err(Failure::Blocks(())) => unreachable!(),
         }
-        spare = piece.bytes;
     }
-    let mut kmers = blocks.kmers;
-    kmers.sort_unstable();
-    let totals = ledger.totals();
-    Outcome::Read {
-        records: totals.records,
-        bases: totals.bases,
-        kmers,
+
+    fn failed(&self, malformed: Malformed) -> Outcome {
+        Outcome::Failed(malformed.after(self.ledger.lines()))
     }
+
+    fn too_long(&self) -> Outcome {
+        Outcome::TooLong(self.ledger.totals().records + 1)
+    }
+
+    fn end(self) -> Outcome {
+        let mut kmers = self.blocks.kmers;
+        kmers.sort_unstable();
+        let totals = self.ledger.totals();
+        Outcome::Read {
+            records: totals.records,
+            bases: totals.bases,
+            kmers,
+        }
+    }
+}
+
+/// In pieces of `size` bytes.
+fn in_pieces(bytes: &[u8], size: usize, k: u8, most: u64) -> Outcome {
+    let read = || {
+        let mut reading = Reading::new(size, k, most);
+        let mut cutter = Cutter::new(bytes, size, reading.k, most);
+        let mut spare = Vec::new();
+        loop {
+            let piece = match cutter.next_piece(std::mem::take(&mut spare)) {
+                Ok(Some(piece)) => piece,
+                Ok(None) => return Ok(reading.end()),
+                Err(CutError::TooLong) => return Err(reading.too_long()),
+                Err(CutError::Malformed(malformed)) => return Err(reading.failed(malformed)),
+                Err(CutError::Read(error)) => panic!("{error}"),
+            };
+            reading.add(&piece.bytes, &piece.start)?;
+            spare = piece.bytes;
+        }
+    };
+    read().unwrap_or_else(|outcome| outcome)
+}
+
+/// The same of FASTQ in parts of `size` bytes, with a guess where each begins or none.
+fn in_parts(text: &[u8], size: usize, k: u8, most: u64, guesses: bool) -> Outcome {
+    let read = || {
+        let mut reading = Reading::new(size, k, most);
+        let (mut start, mut memory) = (0, Vec::new());
+        let file = text.len() as u64;
+        for at in (0..file).step_by(size) {
+            let end = file.min(at + size as u64);
+            let part = Part { at, end, file };
+            let look = Look::at(part, memory, |bytes, at| {
+                bytes.copy_from_slice(&text[at as usize..][..bytes.len()]);
+                Ok(())
+            });
+            let mut look = look.unwrap();
+            if guesses {
+                look.guess().unwrap();
+            }
+            let records = look.records(start, most).unwrap();
+            reading.add(look.bytes(&records), &Start::Fastq)?;
+            match records.behind {
+                Behind::Records(next) => start = next,
+                Behind::Nothing => break,
+                Behind::TooLong => return Err(reading.too_long()),
+            }
+            memory = look.into_memory();
+        }
+        Ok(reading.end())
+    };
+    read().unwrap_or_else(|outcome| outcome)
+}
+
+/// The same by whichever way there is.
+fn in_any(text: &[u8], size: usize, k: u8, most: u64) -> Outcome {
+    let outcome = in_pieces(text, size, k, most);
+    if text.first() == Some(&b'@') {
+        for guesses in [true, false] {
+            let of_parts = in_parts(text, size, k, most, guesses);
+            assert_eq!(of_parts, outcome, "{:?}", String::from_utf8_lossy(text));
+        }
+    }
+    outcome
 }
 
 /// The lines of a text, without their ends.
@@ -153,7 +227,7 @@ fn outcome_of(sequences: &[Vec<u8>], k: u8) -> Outcome {
 
 /// Compares what is read in pieces of some size with what the naive reader reads.
 fn is_as_naive(text: &[u8], size: usize, k: u8) -> Result<(), TestCaseError> {
-    let found = in_pieces(text, size, k, NO_LIMIT);
+    let found = in_any(text, size, k, NO_LIMIT);
     let first = text.iter().find(|byte| !b"\r\n".contains(byte));
     let right = match first {
         Some(b'@') => naive_fastq(text),
@@ -308,7 +382,7 @@ fn what_is_no_fasta_or_fastq_is_said_with_its_line() {
         ("@r\nGT\nAC\n", 1, "ends before its line with `+`"),
     ] {
         for size in 1..text.len() + 2 {
-            match in_pieces(text.as_bytes(), size, 2, NO_LIMIT) {
+            match in_any(text.as_bytes(), size, 2, NO_LIMIT) {
                 Outcome::Failed(malformed) => {
                     assert_eq!(malformed.line, line, "{text:?}: {malformed}");
                     assert!(malformed.to_string().contains(said), "{malformed}");
@@ -337,7 +411,7 @@ fn blank_lines_are_no_records() {
 
 /// The record that is refused, if one is, whatever the pieces.
 fn refused(text: &str, most: u64) -> Option<u64> {
-    let outcomes = [1, 2, 3, 7, 1000].map(|size| match in_pieces(text.as_bytes(), size, 2, most) {
+    let outcomes = [1, 2, 3, 7, 1000].map(|size| match in_any(text.as_bytes(), size, 2, most) {
         Outcome::TooLong(record) => Some(record),
         Outcome::Read { .. } => None,
         Outcome::Failed(error) => panic!("{error}"),

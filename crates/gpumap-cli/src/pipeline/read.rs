@@ -6,9 +6,10 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::{Receiver, Sender, bounded};
 
-use super::{Busy, Message, Settings, Stop, timed};
+use super::part::Part;
+use super::{Busy, Message, Settings, Stop, Stopped, timed};
 use crate::error::{Error, Result};
 use crate::pieces::{CutError, Cutter, Line, Piece, Start, behind_range};
 use crate::progress::ByteBar;
@@ -18,8 +19,10 @@ use crate::source::{Oddity, Source, read_at};
 pub(super) enum Job {
     /// A piece that has been read.
     Piece(Piece),
-    /// A piece that it reads itself, of a large file that is not packed.
+    /// A piece that it reads itself, of a large file of FASTA that is not packed.
     Range(FileRange),
+    /// The same of FASTQ.
+    Part(FilePart),
 }
 
 /// A piece of a file.
@@ -31,11 +34,20 @@ pub(super) struct FileRange {
     start: Start,
 }
 
+/// A part of a file of FASTQ. Parts are given out in their order: who waits for the one before waits for a thread that has it, or
+/// for none.
+pub(super) struct FilePart {
+    pub file: Arc<File>,
+    pub part: Part,
+    pub index: usize,
+    /// Tells where the first record begins, or is closed if the records end before.
+    pub before: Receiver<u64>,
+    /// Tells the same to the next part.
+    pub next: Sender<u64>,
+}
+
 /// Pieces from which on a file is read by the threads that parse.
 const LARGE: usize = 8;
-
-/// Bytes of a file that are looked at at once: they stay in the second cache of a core.
-const WINDOW: usize = 1 << 18;
 
 impl FileRange {
     /// Reads it into the memory of `bytes`.
@@ -65,9 +77,6 @@ pub(super) struct ReadThread<C> {
     pub busy: Arc<Busy>,
 }
 
-/// The caller takes no more.
-struct Stopped;
-
 impl<C> ReadThread<C> {
     pub fn run(self) {
         loop {
@@ -90,7 +99,7 @@ impl<C> ReadThread<C> {
             Ok(Some(plain)) if plain.is_fasta => {
                 return self.cut_fasta(input, Arc::new(plain.file), plain.len);
             }
-            Ok(Some(plain)) => return self.cut_fastq(input, Arc::new(plain.file)),
+            Ok(Some(plain)) => return self.cut_fastq(input, Arc::new(plain.file), plain.len),
             Ok(None) => {}
             Err(error) => return self.fail(input, 0, error.into()),
         }
@@ -154,52 +163,28 @@ impl<C> ReadThread<C> {
         Ok(())
     }
 
-    /// Cuts a file of FASTQ where records begin. To find that, it is read once more than by the threads that parse, and kept nowhere.
-    fn cut_fastq(&self, input: usize, file: Arc<File>) -> Result<(), Stopped> {
-        let Settings {
-            length,
-            most,
-            piece: size,
-            ..
-        } = self.settings;
-        let mut cutter = Cutter::new(&*file, WINDOW.min(size), length.get(), most);
-        let mut window = Vec::new();
-        let (mut at, mut index) = (0, 0);
-        loop {
-            let mut len = 0;
-            let ended = timed(&self.busy.read, || {
-                while len < size {
-                    match cutter.next_piece(std::mem::take(&mut window)) {
-                        Ok(Some(records)) => {
-                            len += records.bytes.len();
-                            window = records.bytes;
-                        }
-                        ended => return Some(ended.map(drop)),
-                    }
-                }
-                None
-            });
-            if len > 0 {
-                let job = Job::Range(FileRange {
-                    file: Arc::clone(&file),
+    /// Cuts a file of FASTQ, of which it reads nothing: who parses a part finds its records.
+    fn cut_fastq(&self, input: usize, file: Arc<File>, len: u64) -> Result<(), Stopped> {
+        let (first, mut before) = bounded(1);
+        // The first record begins with the file.
+        let _ = first.send(0);
+        for (index, at) in (0..len).step_by(self.settings.piece).enumerate() {
+            let (next, after) = bounded(1);
+            let job = Job::Part(FilePart {
+                file: Arc::clone(&file),
+                part: Part {
                     at,
-                    len,
-                    index,
-                    start: Start::Fastq,
-                });
-                self.jobs.send((input, job)).map_err(|_| Stopped)?;
-                at += len as u64;
-                index += 1;
-            }
-            match ended {
-                None => {}
-                Some(Ok(())) => return Ok(()),
-                Some(Err(error)) => {
-                    let stop = self.explain(&self.sources[input], error);
-                    return self.fail(input, index, stop);
-                }
-            }
+                    end: len.min(at + self.settings.piece as u64),
+                    file: len,
+                },
+                index,
+                before,
+                next,
+            });
+            self.jobs.send((input, job)).map_err(|_| Stopped)?;
+            before = after;
         }
+        Ok(())
     }
 
     /// The error stands where the next piece would.

@@ -7,16 +7,17 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 
-use super::read::{Job, unreadable};
-use super::{Busy, Make, Message, Packed, Settings, Stop, timed};
+use super::part::{Behind, Look};
+use super::read::{FilePart, Job, unreadable};
+use super::{Busy, Make, Message, Packed, Settings, Stop, Stopped, timed};
 use crate::bins::Writer;
 use crate::error::{Error, Result};
 use crate::kmer::{Code, Strand};
 use crate::packed::Block;
 use crate::parse::{Blocks, Failure, Parsed, parse};
-use crate::pieces::Piece;
+use crate::pieces::Start;
 use crate::progress::ByteBar;
-use crate::source::Source;
+use crate::source::{Source, read_at};
 use crate::threads::{self, Turn};
 
 /// Parses pieces of any input.
@@ -33,12 +34,12 @@ impl<C: Code> ParseThread<C> {
     pub fn run(mut self) {
         let mut own = Vec::new();
         while let Ok((input, job)) = self.jobs.recv() {
-            let (index, outcome) = match job {
+            let done = match job {
                 Job::Piece(piece) => {
-                    let outcome = self.parse(&piece);
+                    let outcome = self.parse(&piece.bytes, &piece.start);
                     // The reader may have ended.
                     let _ = self.spare.send(piece.bytes);
-                    (piece.index, outcome)
+                    self.tell(input, piece.index, outcome)
                 }
                 Job::Range(range) => {
                     let index = range.index;
@@ -46,26 +47,17 @@ impl<C: Code> ParseThread<C> {
                     let outcome = match timed(&self.busy.read_range, || range.read(bytes)) {
                         Ok(piece) => {
                             self.bar.advance(piece.bytes.len());
-                            let outcome = self.parse(&piece);
+                            let outcome = self.parse(&piece.bytes, &piece.start);
                             own = piece.bytes;
                             outcome
                         }
                         Err(error) => Err(Some(unreadable(&self.sources[input], error).into())),
                     };
-                    (index, outcome)
+                    self.tell(input, index, outcome)
                 }
+                Job::Part(part) => self.parse_part(input, part, &mut own),
             };
-            let outcome = match outcome {
-                Ok(parsed) => Ok(parsed),
-                Err(Some(stop)) => Err(stop),
-                Err(None) => return,
-            };
-            let message = Message::Parsed {
-                input,
-                index,
-                outcome,
-            };
-            if self.blocks.messages.send(message).is_err() {
+            if done.is_err() {
                 return;
             }
         }
@@ -77,15 +69,91 @@ impl<C: Code> ParseThread<C> {
         }
     }
 
+    /// Parses the records of a part, if there are any.
+    fn parse_part(
+        &mut self,
+        input: usize,
+        part: FilePart,
+        own: &mut Vec<u8>,
+    ) -> Result<(), Stopped> {
+        let FilePart {
+            file,
+            part,
+            index,
+            before,
+            next,
+        } = part;
+        let bytes = std::mem::take(own);
+        let looked = timed(&self.busy.read_range, || {
+            let mut look = Look::at(part, bytes, |bytes, at| read_at(&file, bytes, at))?;
+            // A thread alone need not guess.
+            if before.is_empty() {
+                look.guess()?;
+            }
+            Ok(look)
+        });
+        let Ok(start) = before.recv() else {
+            // There are no records, or they are not needed.
+            return Ok(());
+        };
+        let found = looked.and_then(|mut look| {
+            let most = self.blocks.settings.most;
+            let records = timed(&self.busy.read_range, || look.records(start, most))?;
+            Ok((look, records))
+        });
+        let (look, records) = match found {
+            Ok(found) => found,
+            Err(error) => {
+                let error = unreadable(&self.sources[input], error);
+                return self.tell(input, index, Err(Some(error.into())));
+            }
+        };
+        if let Behind::Records(start) = records.behind {
+            // There may be no next part.
+            let _ = next.send(start);
+        }
+        drop(next);
+        let bytes = look.bytes(&records);
+        self.bar.advance(bytes.len());
+        let outcome = self.parse(bytes, &Start::Fastq);
+        self.tell(input, index, outcome)?;
+        if records.behind == Behind::TooLong {
+            // Where the next part would be, which has no records.
+            self.tell(input, index + 1, Err(Some(Stop::TooLong)))?;
+        }
+        *own = look.into_memory();
+        Ok(())
+    }
+
+    /// Tells the caller that a piece ends here. An outcome may be that it takes no more.
+    fn tell(
+        &self,
+        input: usize,
+        index: usize,
+        outcome: Result<Parsed, Option<Stop>>,
+    ) -> Result<(), Stopped> {
+        let outcome = match outcome {
+            Ok(parsed) => Ok(parsed),
+            Err(Some(stop)) => Err(stop),
+            Err(None) => return Err(Stopped),
+        };
+        let message = Message::Parsed {
+            input,
+            index,
+            outcome,
+        };
+        self.blocks.messages.send(message).map_err(|_| Stopped)
+    }
+
     /// `None` if the caller takes no more.
-    fn parse(&mut self, piece: &Piece) -> Result<Parsed, Option<Stop>> {
+    fn parse(&mut self, bytes: &[u8], start: &Start) -> Result<Parsed, Option<Stop>> {
         let Settings { length, most, .. } = self.blocks.settings;
         self.blocks.waited = Duration::ZERO;
         self.blocks.turn = Some(threads::turn());
-        let start = Instant::now();
-        let outcome = parse(piece, length.get(), most, &mut self.blocks);
+        let begun = Instant::now();
+        let outcome = parse(bytes, start, length.get(), most, &mut self.blocks);
         self.blocks.turn = None;
-        let worked = start.elapsed().saturating_sub(self.blocks.waited);
+        let worked = begun.elapsed().saturating_sub(self.blocks.waited);
         let nanos = worked.as_nanos() as u64;
         self.busy.parse.fetch_add(nanos, Ordering::Relaxed);
         outcome.map_err(|failure| match failure {
