@@ -190,8 +190,10 @@ pub struct Done<T> {
     pub counting: Duration,
     /// Whether a map counted them.
     pub by_map: bool,
-    /// For how long what takes the counts took them.
+    /// For how long what takes the counts took them, the sort on the device included.
     pub taking: Duration,
+    /// For how long the device sorted them.
+    pub sorting: Duration,
     /// What it returned.
     pub taken: T,
 }
@@ -225,6 +227,7 @@ pub fn count_all<C: Code, T>(
         true => table.sort_on_device()?,
         false => None,
     };
+    let sorting = start.elapsed();
     let order = match (&bins, &sorted) {
         (Some(_), _) => Order::ByKey,
         (None, Some((_, order))) => *order,
@@ -249,6 +252,7 @@ pub fn count_all<C: Code, T>(
         counting,
         by_map,
         taking: start.elapsed(),
+        sorting,
         taken,
     })
 }
@@ -289,8 +293,9 @@ fn run_with<C: Code>(args: &CountArgs, session: &Session) -> Result<()> {
         progress.start_pairs("writing", all.distinct);
         let pairs = (all.distinct, all.order);
         let written = counts.write(Some(kind), pairs, all.kmers, &progress, all.feed)?;
+        let start = Instant::now();
         commit_all(written.staged)?;
-        Ok(written.fact)
+        Ok((written.fact, written.spent, start.elapsed()))
     })?;
     progress.finish();
 
@@ -304,7 +309,8 @@ fn run_with<C: Code>(args: &CountArgs, session: &Session) -> Result<()> {
         ("records", counted.input.records),
         ("bases", counted.input.bases),
     ];
-    facts.extend(done.taken);
+    let (fact, [sort, copy, pack, write], committing) = done.taken;
+    facts.extend(fact);
     let [read, parse] = counted.busy;
     let steps = [
         ("read", read),
@@ -313,6 +319,13 @@ fn run_with<C: Code>(args: &CountArgs, session: &Session) -> Result<()> {
         ("count", done.counting),
         ("write", done.taking),
     ];
+    let writing = [
+        ("sort", done.sorting + sort),
+        ("copy", copy),
+        ("pack", pack),
+        ("write", write + committing),
+    ];
+    let seconds = |part: (&'static str, Duration)| (part.0, part.1.as_secs_f64());
     session.report(&Summary {
         job: "count-kmers",
         device: engine.name(),
@@ -322,7 +335,8 @@ fn run_with<C: Code>(args: &CountArgs, session: &Session) -> Result<()> {
         has_rate: true,
         seconds: start.elapsed().as_secs_f64(),
         map_seconds: done.by_map.then_some(done.counting.as_secs_f64()),
-        steps: steps.map(|(step, time)| (step, time.as_secs_f64())).into(),
+        steps: steps.map(seconds).into(),
+        writing: writing.map(seconds).into(),
         warnings,
     });
     Ok(())

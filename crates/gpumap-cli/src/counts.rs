@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
 
@@ -11,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::format::Format;
 use crate::kind::KmerKind;
 use crate::kmer::Code;
-use crate::output::{Destination, OutputKind, Staged};
+use crate::output::{Destination, OutputKind, Spent, Staged};
 use crate::progress::Progress;
 use crate::sorter::Sorter;
 use crate::spectrum::Spectrum;
@@ -108,14 +109,23 @@ impl CountsOutput {
         }
         let mut spectrum = Spectrum::default();
         let is_shown = self.histogram.is_some() || drawing.is_some();
+        let mut copy = Duration::ZERO;
         let feed = |take: &mut Take<'_, C>| {
-            feed(&mut |keys, counts| {
-                if is_shown {
-                    spectrum.add(counts.par_iter().copied());
-                }
-                take(keys, counts)
-            })
+            let (mut feeding, mut taking) = (Duration::ZERO, Duration::ZERO);
+            let fed = timed(&mut feeding, || {
+                feed(&mut |keys, counts| {
+                    timed(&mut taking, || {
+                        if is_shown {
+                            spectrum.add(counts.par_iter().copied());
+                        }
+                        take(keys, counts)
+                    })
+                })
+            });
+            copy = feeding.saturating_sub(taking);
+            fed
         };
+        let mut sort = Duration::ZERO;
         let mut file = self.destination.stage()?;
         let mut content = Content::all(self.format, kind);
         content.bounds = self.bounds.clone();
@@ -124,12 +134,12 @@ impl CountsOutput {
         let pairs = if is_to_sort {
             let mut sorter = Sorter::new(key_bits::<C>(kind), self.bounds.clone());
             feed(&mut |keys, counts| {
-                sorter.extend(keys, counts);
+                timed(&mut sort, || sorter.extend(keys, counts));
                 Ok(())
             })?;
             let mut sorted = sorter.sorted();
             stream(&mut file, content, pairs, progress, |take| {
-                while sorted.advance() {
+                while timed(&mut sort, || sorted.advance()) {
                     let (keys, counts) = sorted.pairs();
                     take(keys, counts)?;
                 }
@@ -138,6 +148,7 @@ impl CountsOutput {
         } else {
             stream(&mut file, content, pairs, progress, feed)?
         };
+        let Spent { pack, write } = file.out().spent;
         let mut staged = vec![file];
         if let Some((drawing, kind)) = drawing {
             let mut file = drawing.stage()?;
@@ -153,8 +164,17 @@ impl CountsOutput {
         Ok(Written {
             staged,
             fact: is_bounded.then_some(("written", pairs)),
+            spent: [sort, copy, pack, write],
         })
     }
+}
+
+/// Works, and adds to `spent` for how long.
+fn timed<T>(spent: &mut Duration, work: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let outcome = work();
+    *spent += start.elapsed();
+    outcome
 }
 
 /// Outputs that were written, and not committed yet.
@@ -163,4 +183,6 @@ pub struct Written {
     pub staged: Vec<Staged>,
     /// Pairs in the output of counts, for the summary, where pairs may have been left out.
     pub fact: Option<(&'static str, u64)>,
+    /// For how long pairs were sorted here, copied from where they were counted, and made into bytes, and these written.
+    pub spent: [Duration; 4],
 }

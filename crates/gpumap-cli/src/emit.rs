@@ -6,6 +6,7 @@
 
 use std::io::{self, Write};
 use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
 
 use gpumap::Value;
 use gpumap::file::{Block, Frame, Header, Kind};
@@ -168,6 +169,8 @@ pub struct PairWriter<'a, C = u64> {
     content: Content,
     target: Target<'a, C>,
     written: u64,
+    /// For how long pairs were made into what the target takes, where it is not the output that knows it.
+    made: Duration,
 }
 
 enum Target<'a, C> {
@@ -208,6 +211,7 @@ impl<'a, C: Code> PairWriter<'a, C> {
             content,
             target,
             written: 0,
+            made: Duration::ZERO,
         })
     }
 
@@ -237,23 +241,27 @@ impl<'a, C: Code> PairWriter<'a, C> {
                             keys.len() as u64
                         }
                         _ => {
+                            let start = Instant::now();
                             let pieces: Vec<Rows<'_, C>> = span.pieces(GROUP).collect();
                             let within = pieces.par_iter();
                             let within = within.map(|piece| piece.columns(&self.content.bounds));
                             let (keys, counts): (Vec<Vec<C>>, Vec<Vec<u64>>) = within.unzip();
                             let (keys, counts) = (keys.concat(), counts.concat());
+                            self.made += start.elapsed();
                             kmers.write(&keys, &counts)?;
                             keys.len() as u64
                         }
                     }
                 }
                 Target::Columns(columns) => {
+                    let start = Instant::now();
                     let pieces: Vec<Rows<'_, C>> = span.pieces(GROUP).collect();
                     let groups = pieces.par_iter().map(|piece| {
                         let (keys, values) = piece.columns(&self.content.bounds);
                         Group::of(&keys, &values, self.content.values)
                     });
                     let groups: io::Result<Vec<Group>> = groups.collect();
+                    self.made += start.elapsed();
                     let mut written = 0;
                     for group in groups? {
                         written += group.rows();
@@ -298,7 +306,10 @@ pub fn stream<C: Code>(
         let rows = Rows::Columns(keys, values);
         writer.write(rows, progress).map_err(&failed)
     })?;
-    writer.finish().map_err(&failed)
+    let made = writer.made;
+    let written = writer.finish().map_err(&failed)?;
+    file.out().spent.pack += made;
+    Ok(written)
 }
 
 /// What takes keys with their values, some at a time.
@@ -331,17 +342,19 @@ impl<'a> Blocks<'a> {
     ) -> io::Result<Vec<T>> {
         let mut to_fill = std::mem::take(&mut self.spare);
         to_fill.resize_with(blocks, Vec::new);
-        let (written, made) = rayon::join(
+        let (written, (made, pack)) = rayon::join(
             || self.out.append(&self.ready),
             || {
+                let start = Instant::now();
                 let blocks = to_fill.par_iter_mut().enumerate();
                 let made = blocks.map(|(i, block)| {
                     block.clear();
                     make(i, block)
                 });
-                made.collect::<io::Result<Vec<T>>>()
+                (made.collect::<io::Result<Vec<T>>>(), start.elapsed())
             },
         );
+        self.out.spent.pack += pack;
         written?;
         let made = made?;
         self.spare = std::mem::replace(&mut self.ready, to_fill);

@@ -129,6 +129,7 @@ pub fn run(args: &LoadArgs, session: &Session) -> Result<()> {
         seconds: start.elapsed().as_secs_f64(),
         map_seconds: Some(table.busy().as_secs_f64()),
         steps: Vec::new(),
+        writing: Vec::new(),
         warnings: Vec::new(),
     });
     Ok(())

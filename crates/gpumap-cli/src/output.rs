@@ -6,6 +6,7 @@
 use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use gpumap::file::AtomicFile;
 
@@ -147,6 +148,7 @@ impl Destination {
         Ok(Staged {
             destination: self.clone(),
             out: Out {
+                spent: Spent::default(),
                 sink: BufWriter::with_capacity(BUFFER, sink),
                 to_pack: self.is_packed.then(Vec::new),
             },
@@ -235,8 +237,19 @@ impl Write for Sink {
 /// Bytes that are packed at once.
 const PACKED: usize = 256 * pack::BLOCK;
 
+/// For how long an output has been made into bytes, packed by gzip too, and these have been written: one goes on beside the other.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spent {
+    /// Made into bytes.
+    pub pack: Duration,
+    /// Written.
+    pub write: Duration,
+}
+
 /// What outputs are written to.
 pub struct Out {
+    /// For how long so far.
+    pub spent: Spent,
     sink: BufWriter<Sink>,
     /// What waits to be packed, in an output that is to be.
     to_pack: Option<Vec<u8>>,
@@ -257,14 +270,18 @@ impl Out {
     }
 
     fn put(&mut self, blocks: &[Vec<u8>]) -> io::Result<()> {
+        let start = Instant::now();
         self.sink.flush()?;
-        let Sink::File { file, len } = self.sink.get_mut() else {
-            return blocks
+        match self.sink.get_mut() {
+            Sink::File { file, len } => {
+                file.append_parts(blocks, *len)?;
+                *len += blocks.iter().map(|block| block.len() as u64).sum::<u64>();
+            }
+            _ => blocks
                 .iter()
-                .try_for_each(|block| self.sink.write_all(block));
-        };
-        file.append_parts(blocks, *len)?;
-        *len += blocks.iter().map(|block| block.len() as u64).sum::<u64>();
+                .try_for_each(|block| self.sink.write_all(block))?,
+        }
+        self.spent.write += start.elapsed();
         Ok(())
     }
 
@@ -273,9 +290,11 @@ impl Out {
         let Some(waiting) = &mut self.to_pack else {
             return Ok(());
         };
+        let start = Instant::now();
         let whole = waiting.len() / pack::BLOCK * pack::BLOCK;
         let packed = pack::pack(&waiting[..whole])?;
         waiting.drain(..whole);
+        self.spent.pack += start.elapsed();
         self.put(&packed)
     }
 
@@ -293,7 +312,10 @@ impl Out {
 impl Write for Out {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(waiting) = &mut self.to_pack else {
-            return self.sink.write(bytes);
+            let start = Instant::now();
+            let written = self.sink.write(bytes);
+            self.spent.write += start.elapsed();
+            return written;
         };
         waiting.extend_from_slice(bytes);
         if waiting.len() >= PACKED {

@@ -25,6 +25,8 @@ pub struct Summary {
     pub map_seconds: Option<f64>,
     /// The seconds of each step, which run beside each other.
     pub steps: Vec<(&'static str, f64)>,
+    /// The seconds of each part of the step that writes, where they are known.
+    pub writing: Vec<(&'static str, f64)>,
     /// What may be wrong though the run succeeded, each on a line.
     pub warnings: Vec<String>,
 }
@@ -61,6 +63,9 @@ impl Summary {
         }
         for &(step, seconds) in &self.steps {
             object["steps"][step] = seconds.into();
+        }
+        for &(part, seconds) in &self.writing {
+            object["writing"][part] = seconds.into();
         }
         if !self.warnings.is_empty() {
             object["warning"] = self.warnings.join("; ").into();
@@ -141,6 +146,7 @@ mod tests {
             seconds: 0.0,
             map_seconds: None,
             steps: vec![("read", 0.5), ("write", 1.5)],
+            writing: vec![("sort", 0.25)],
             warnings: vec!["odd".to_owned(), "even".to_owned()],
         };
         let text = summary.to_json();
@@ -149,6 +155,7 @@ mod tests {
         assert_eq!(back["pairs"], 10);
         assert_eq!(back["looked_up"], 3);
         assert_eq!(back["steps"]["write"], 1.5);
+        assert_eq!(back["writing"]["sort"], 0.25);
         assert_eq!(back["warning"], "odd; even");
         assert!(back["pairs_per_second"].is_number());
         assert!(back["map_seconds"].is_null());

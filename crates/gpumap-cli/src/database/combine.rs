@@ -162,6 +162,7 @@ impl<'a> Job<'a> {
             seconds: start.elapsed().as_secs_f64(),
             map_seconds: None,
             steps: Vec::new(),
+            writing: Vec::new(),
             warnings,
         });
         Ok(())

@@ -215,6 +215,7 @@ fn query_with<C: Code>(
         seconds: start.elapsed().as_secs_f64(),
         map_seconds: None,
         steps: Vec::new(),
+        writing: Vec::new(),
         warnings,
     });
     Ok(())

@@ -96,6 +96,7 @@ pub fn run(session: &Session) -> Result<()> {
         seconds: seconds.as_secs_f64(),
         map_seconds: done.by_map.then_some(done.counting.as_secs_f64()),
         steps: steps.map(|(step, time)| (step, time.as_secs_f64())).into(),
+        writing: Vec::new(),
         warnings: done.counted.warnings,
     };
     if session.json {

@@ -429,4 +429,19 @@ fn the_seconds_of_each_step_are_told() {
         let line = said.lines().find(|line| line.starts_with("steps")).unwrap();
         assert!(line.contains(&format!("{step} ")), "{line}");
     }
+    for format in [
+        "out.tsv",
+        "out.tsv.gz",
+        "out.gpk",
+        "out.parquet",
+        "out.gpumap",
+    ] {
+        let outcome = scene.run(&["count-kmers", "lambda.fa.gz", "--json", "-o", format]);
+        let json: serde_json::Value = serde_json::from_str(&outcome.stderr).unwrap();
+        let step = json["steps"]["write"].as_f64().unwrap();
+        for part in ["sort", "copy", "pack", "write"] {
+            let spent = json["writing"][part].as_f64().unwrap();
+            assert!((part == "sort" || 0.0 < spent) && spent < step, "{json}");
+        }
+    }
 }
