@@ -2,12 +2,13 @@
 //!
 //! A thread that makes k-mers puts what follows the first bits of each into a line of its bin, and a full line into the
 //! bin, where it waits. When enough of them wait, the thread that brought the last line sorts them, counts equal ones and leaves
-//! a run; runs of about one length are merged. So memory is that of the lines, of what waits, which is bounded, and of
+//! a [run](run); runs of about one length are merged. So memory is that of the lines, of what waits, which is bounded, and of
 //! the different k-mers, whose runs go to a file if they may take no more memory. No access leaves the caches of a core but
 //! those that write a line and read what waits. The bins one after the other are in the order of the k-mers.
 //!
 //! To put k-mers into bins on disk, and to count each bin by itself, is how KMC counts (Deorowicz et al., 2015).
 
+mod run;
 mod spill;
 #[cfg(test)]
 mod tests;
@@ -19,8 +20,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rayon::prelude::*;
 
+use self::run::{Memory, Rest, Run};
 use self::spill::{Segment, Spill};
-use crate::buckets::{self, Digits};
+use crate::buckets;
 use crate::emit::Take;
 use crate::error::Result;
 use crate::kmer::{Code, KmerLength, Strand};
@@ -136,114 +138,11 @@ trait Scatter<C>: Send {
     fn close(&mut self) -> Result<()>;
 }
 
-/// What follows the bits of a k-mer that say its bin.
-trait Rest: Digits {
-    fn of_number(number: u128) -> Self;
-    fn number(self) -> u128;
-}
-
-macro_rules! rests {
-    ($($t:ty),*) => {$(
-        impl Rest for $t {
-            #[inline(always)]
-            fn of_number(number: u128) -> Self {
-                number as Self
-            }
-
-            #[inline(always)]
-            fn number(self) -> u128 {
-                self.into()
-            }
-        }
-    )*};
-}
-rests!(u32, u64, u128);
-
-/// Different rests in their order, and how often each was there.
-struct Run<R> {
-    rests: Vec<R>,
-    counts: Vec<u64>,
-}
-
-impl<R: Rest> Run<R> {
-    const EMPTY: Self = Self {
-        rests: Vec::new(),
-        counts: Vec::new(),
-    };
-
-    /// Of rests in order. `ends` is memory to work in.
-    fn of_sorted(sorted: &mut [R], ends: &mut Vec<u32>) -> Self {
-        ends.clear();
-        ends.resize(sorted.len(), 0);
-        // Without a branch: where groups end is up to the data.
-        let mut groups = 0;
-        for at in 0..sorted.len() {
-            let rest = sorted[at];
-            sorted[groups] = rest;
-            ends[groups] = at as u32 + 1;
-            groups += usize::from(sorted.get(at + 1).is_none_or(|&next| next != rest));
-        }
-        let mut begin = 0;
-        let counts = ends[..groups].iter().map(|&end| {
-            let before = replace(&mut begin, end);
-            u64::from(end - before)
-        });
-        Self {
-            counts: counts.collect(),
-            rests: sorted[..groups].to_vec(),
-        }
-    }
-
-    fn with_capacity(rests: usize) -> Self {
-        Self {
-            rests: Vec::with_capacity(rests),
-            counts: Vec::with_capacity(rests),
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.rests.len()
-    }
-
-    fn bytes(&self) -> usize {
-        self.len() * (size_of::<R>() + size_of::<u64>())
-    }
-
-    fn push(&mut self, rest: R, count: u64) {
-        self.rests.push(rest);
-        self.counts.push(count);
-    }
-
-    fn merged(self, other: Self) -> Self {
-        if self.len() == 0 {
-            return other;
-        }
-        let mut both = Self::with_capacity(self.len() + other.len());
-        let (mut i, mut j) = (0, 0);
-        // Without a branch, as above.
-        while i < self.len() && j < other.len() {
-            let (one, two) = (self.rests[i], other.rests[j]);
-            let (of_one, of_two) = (one <= two, two <= one);
-            let count = u64::from(of_one) * self.counts[i] + u64::from(of_two) * other.counts[j];
-            both.push(one.min(two), count);
-            i += usize::from(of_one);
-            j += usize::from(of_two);
-        }
-        for (run, from) in [(&self, i), (&other, j)] {
-            both.rests.extend_from_slice(&run.rests[from..]);
-            both.counts.extend_from_slice(&run.counts[from..]);
-        }
-        both.rests.shrink_to_fit();
-        both.counts.shrink_to_fit();
-        both
-    }
-}
-
 struct Bin<R> {
     /// Not sorted yet.
     waiting: Vec<R>,
     /// Each at least twice as long as the next.
-    runs: Vec<Run<R>>,
+    runs: Vec<Run>,
     /// Those in the file.
     spilled: Vec<Segment>,
 }
@@ -301,47 +200,42 @@ impl<R: Rest> OfRest<R> {
         }
         let mut full = replace(&mut at.waiting, take(&mut memory.spare));
         drop(at);
-        let mut run = memory.count(&mut full, self.bits);
+        memory.count(&mut full, self.bits);
         memory.spare = full;
         // Merged without the lock: others put lines in meanwhile.
-        loop {
-            let mut at = self.lock(bin);
-            match at.runs.pop_if(|last| last.len() < 2 * run.len()) {
-                Some(last) => {
-                    drop(at);
-                    self.run_bytes.fetch_sub(last.bytes(), Ordering::Relaxed);
-                    run = last.merged(run);
-                }
-                None => {
-                    let bytes = run.bytes();
-                    at.runs.push(run);
-                    let others = self.run_bytes.fetch_add(bytes, Ordering::Relaxed);
-                    if others + bytes <= self.most_run_bytes {
-                        return Ok(());
-                    }
-                    let runs = take(&mut at.runs);
-                    drop(at);
-                    return self.spill_runs(bin, runs);
-                }
-            }
+        while let Some(last) = self.last_of(bin, 2 * memory.len()) {
+            self.run_bytes
+                .fetch_sub(last.packed().len(), Ordering::Relaxed);
+            memory.add(&last);
         }
-    }
-
-    /// Merges runs, which no bin has any more.
-    fn merged(&self, runs: Vec<Run<R>>) -> Run<R> {
-        let merge = |run: Run<R>, last: Run<R>| {
-            self.run_bytes.fetch_sub(last.bytes(), Ordering::Relaxed);
-            last.merged(run)
-        };
-        runs.into_iter().rev().fold(Run::EMPTY, merge)
-    }
-
-    /// Writes runs, which no bin has any more, to the file.
-    fn spill_runs(&self, bin: usize, runs: Vec<Run<R>>) -> Result<()> {
-        let run = self.merged(runs);
-        let segment = self.spill.write(&run.rests, &run.counts)?;
+        let run = memory.pack();
+        let bytes = run.packed().len();
+        let mut at = self.lock(bin);
+        at.runs.push(run);
+        let others = self.run_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if others + bytes <= self.most_run_bytes {
+            return Ok(());
+        }
+        let runs = take(&mut at.runs);
+        drop(at);
+        self.add(runs, memory);
+        let segment = self.spill.write(&memory.pack())?;
         self.lock(bin).spilled.push(segment);
         Ok(())
+    }
+
+    /// Takes the last run out of a bin, if it has less than so many rests.
+    fn last_of(&self, bin: usize, most: usize) -> Option<Run> {
+        self.lock(bin).runs.pop_if(|last| last.len() < most)
+    }
+
+    /// Adds runs, which no bin has any more, to the pairs in `memory`.
+    fn add(&self, runs: Vec<Run>, memory: &mut Memory<R>) {
+        for run in runs.iter().rev() {
+            self.run_bytes
+                .fetch_sub(run.packed().len(), Ordering::Relaxed);
+            memory.add(run);
+        }
     }
 
     /// Leaves all of a bin in one run or one segment.
@@ -350,38 +244,30 @@ impl<R: Rest> OfRest<R> {
         let (mut waiting, runs) = (take(&mut at.waiting), take(&mut at.runs));
         let spilled = take(&mut at.spilled);
         drop(at);
-        let mut run = memory.count(&mut waiting, self.bits);
+        memory.count(&mut waiting, self.bits);
         drop(waiting);
-        run = self.merged(runs).merged(run);
+        self.add(runs, memory);
+        let run = memory.pack();
+        if spilled.is_empty() {
+            self.lock(bin).runs.push(run);
+            return Ok(());
+        }
         // Two of about one length each time.
         let mut others = VecDeque::from(vec![run]);
         for &segment in &spilled {
-            others.push_back(self.read(segment)?);
+            others.push_back(self.spill.read(segment)?);
         }
-        while others.len() > 1 {
-            let two = others.pop_front().zip(others.pop_front());
-            others.extend(two.map(|(one, other)| one.merged(other)));
+        while let [one, other, ..] = others.make_contiguous() {
+            memory.set(one);
+            memory.add(other);
+            others.drain(..2);
+            others.push_back(memory.pack());
         }
-        let run = others.pop_front().unwrap_or(Run::EMPTY);
-        let segment = match spilled.is_empty() {
-            true => None,
-            false => Some(self.spill.write(&run.rests, &run.counts)?),
-        };
-        let mut at = self.lock(bin);
-        match segment {
-            Some(segment) => at.spilled.push(segment),
-            None => at.runs.push(run),
+        for run in &others {
+            let segment = self.spill.write(run)?;
+            self.lock(bin).spilled.push(segment);
         }
         Ok(())
-    }
-
-    fn read(&self, segment: Segment) -> Result<Run<R>> {
-        let mut run = Run {
-            rests: vec![R::zeroed(); segment.len],
-            counts: vec![0; segment.len],
-        };
-        self.spill.read(segment, &mut run.rests, &mut run.counts)?;
-        Ok(run)
     }
 
     fn len_of(&self, bin: usize) -> usize {
@@ -395,43 +281,14 @@ impl<R: Rest> OfRest<R> {
         let first = (bin as u128) << self.bits;
         let at = self.lock(bin);
         let spilled = match at.spilled.first() {
-            Some(&segment) => Some(self.read(segment)?),
+            Some(&segment) => Some(self.spill.read(segment)?),
             None => None,
         };
         let Some(run) = spilled.as_ref().or(at.runs.first()) else {
             return Ok(());
         };
-        for (key, rest) in keys.iter_mut().zip(&run.rests) {
-            *key = C::of_number(first | rest.number());
-        }
-        counts.copy_from_slice(&run.counts);
+        run.copy_to(keys, counts, |rest: R| C::of_number(first | rest.number()));
         Ok(())
-    }
-}
-
-/// What a thread works in.
-struct Memory<R> {
-    /// For what is to wait.
-    spare: Vec<R>,
-    /// For [`buckets::sort`].
-    other: Vec<R>,
-    /// For [`Run::of_sorted`].
-    ends: Vec<u32>,
-}
-
-impl<R: Rest> Memory<R> {
-    const NONE: Self = Self {
-        spare: Vec::new(),
-        other: Vec::new(),
-        ends: Vec::new(),
-    };
-
-    /// Counts rests, which are taken out.
-    fn count(&mut self, rests: &mut Vec<R>, bits: u32) -> Run<R> {
-        buckets::sort(rests, &mut self.other, bits);
-        let run = Run::of_sorted(rests, &mut self.ends);
-        rests.clear();
-        run
     }
 }
 

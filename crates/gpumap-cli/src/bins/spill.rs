@@ -6,8 +6,7 @@ use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytemuck::Pod;
-
+use super::run::Run;
 use crate::error::{Error, Result};
 use crate::source::{read_at, write_at};
 
@@ -22,50 +21,38 @@ pub struct Spill {
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
     at: u64,
-    /// How many numbers each of its two columns has.
+    bytes: usize,
+    /// Rests in it.
     pub len: usize,
 }
 
 impl Spill {
-    /// Writes two columns of one length.
-    pub fn write<R: Pod>(&self, rests: &[R], counts: &[u64]) -> Result<Segment> {
-        let (rests, counts): (&[u8], &[u8]) =
-            (bytemuck::cast_slice(rests), bytemuck::cast_slice(counts));
-        let bytes = (rests.len() + counts.len()) as u64;
-        let at = self.end.fetch_add(bytes, Ordering::Relaxed);
-        let written = self.file().and_then(|file| {
-            write_at(file, rests, at)?;
-            write_at(file, counts, at + rests.len() as u64)
-        });
+    /// Writes a run.
+    pub fn write(&self, run: &Run) -> Result<Segment> {
+        let bytes = run.packed();
+        let at = self.end.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        let written = self.file().and_then(|file| write_at(file, bytes, at));
         written.map_err(|source| Error::Write {
             path: env::temp_dir(),
             source,
         })?;
         Ok(Segment {
             at,
-            len: counts.len() / size_of::<u64>(),
+            bytes: bytes.len(),
+            len: run.len(),
         })
     }
 
-    /// Reads the two columns of a segment.
-    pub fn read<R: Pod>(
-        &self,
-        segment: Segment,
-        rests: &mut [R],
-        counts: &mut [u64],
-    ) -> Result<()> {
-        let (rests, counts): (&mut [u8], &mut [u8]) = (
-            bytemuck::cast_slice_mut(rests),
-            bytemuck::cast_slice_mut(counts),
-        );
-        let read = self.file().and_then(|file| {
-            read_at(file, rests, segment.at)?;
-            read_at(file, counts, segment.at + rests.len() as u64)
-        });
+    /// Reads a run.
+    pub fn read(&self, segment: Segment) -> Result<Run> {
+        let mut bytes = vec![0; segment.bytes];
+        let file = self.file();
+        let read = file.and_then(|file| read_at(file, &mut bytes, segment.at));
         read.map_err(|source| Error::Read {
             name: "the file of what has been counted".to_owned(),
             source,
-        })
+        })?;
+        Ok(Run::of_packed(bytes, segment.len))
     }
 
     fn file(&self) -> io::Result<&File> {
