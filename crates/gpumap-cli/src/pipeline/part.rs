@@ -159,3 +159,42 @@ impl<R: FnMut(&mut [u8], u64) -> io::Result<()>> Look<R> {
         self.bytes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else all is right, but threads wait for each other.
+    #[test]
+    fn guesses_are_right_where_records_have_four_lines() {
+        let record = |i: usize| {
+            let letters = "ACGTN".repeat(20 + i % 3);
+            let quality = ["@", "+", ">", "I"][i % 4].repeat(letters.len());
+            format!("@{i:05}\n{letters}\n+\n{quality}\n")
+        };
+        let of_any_length: String = (0..300).map(record).collect();
+        let of_one_length: String = (0..900).step_by(3).map(record).collect();
+        let len = record(0).len();
+        for (text, size) in [(&of_any_length, 1000), (&of_one_length, 5 * len)] {
+            let (mut start, file) = (0, text.len() as u64);
+            for at in (0..file).step_by(size) {
+                let end = file.min(at + size as u64);
+                let part = Part { at, end, file };
+                let mut look = Look::at(part, Vec::new(), |bytes, at| {
+                    bytes.copy_from_slice(&text.as_bytes()[at as usize..][..bytes.len()]);
+                    Ok(())
+                })
+                .unwrap();
+                look.guess().unwrap();
+                let guess = look.guess.map(|guess| look.first + guess.start as u64);
+                // Before the first part there is no line end.
+                assert!(at == 0 || guess == Some(start), "{at} of {size}");
+                let records = look.records(start, u64::MAX).unwrap();
+                if let Behind::Records(next) = records.behind {
+                    start = next;
+                }
+            }
+            assert_eq!(start, file);
+        }
+    }
+}
