@@ -239,7 +239,7 @@ impl<R: Rest> Columns<R> {
 }
 
 /// Pairs whose memory is kept for others: where k-mers are few of the possible ones, a bin may have a great part of all.
-const KEPT: usize = 1 << 19;
+const KEPT: usize = if cfg!(test) { 1 << 12 } else { 1 << 19 };
 
 /// What a thread works in, and the pairs that it works with.
 pub struct Memory<R> {
