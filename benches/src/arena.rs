@@ -6,7 +6,7 @@ pub mod copies;
 
 use anyhow::{Result, ensure};
 use gpumap::bytemuck::Pod;
-use gpumap::{ArenaMap, Buffer};
+use gpumap::{Buffer, Map};
 
 use crate::bench::Bench;
 use crate::data::{Word, strided};
@@ -46,7 +46,7 @@ fn of_size<V: Pod + Word + Send + Sync>(bench: &mut Bench) -> Result<()> {
         values: bench.buffer((0..count).map(V::dense))?,
         out: bench.zeroed(n)?,
         found: bench.zeroed(n)?,
-        map: ArenaMap::builder(bench.device())
+        map: Map::builder(bench.device())
             .capacity(n)
             .max_load_factor(LOAD)
             .hash_seed(1)
@@ -67,7 +67,7 @@ struct Verbs<'a, 'b, V: Pod> {
     copies: Copies,
     /// Of the accesses whose cost is known, which are more than `n`.
     share: f64,
-    map: ArenaMap<u64, V>,
+    map: Map<u64, V>,
     keys: Buffer<u64>,
     asked: Buffer<u64>,
     values: Buffer<V>,
@@ -125,7 +125,7 @@ impl<V: Pod + Word + Send + Sync> Verbs<'_, '_, V> {
         let (took, pairs) = self.bench.time(dump)?;
         ensure!(pairs == n, "retrieve_all reported {pairs} of {n}");
         verify::dump(&out_keys.to_vec()?, &self.out.to_vec()?, u64::sparse)?;
-        let bytes = self.map.stats()?.table.slots * SLOT + n * size_of::<u64>();
+        let bytes = self.map.stats()?.slots * SLOT + n * size_of::<u64>();
         let slots = self.bench.ceilings.copy_ms(bytes);
         self.add("retrieve_all", took, slots + self.copies.gather);
         Ok(())

@@ -2,7 +2,7 @@
 
 use anyhow::{Error, Result};
 use gpumap::bytemuck::Pod;
-use gpumap::{Buffer, Device, Key, Map, MapBuilder, Stream, Value};
+use gpumap::{Buffer, Device, Key, Map, MapBuilder, Numeric, Stream};
 
 use crate::ceilings::Ceilings;
 use crate::measure::{Clock, Time};
@@ -43,7 +43,7 @@ impl Bench<'_> {
     }
 
     /// A map whose hash is the same in each run of the program.
-    pub fn map<K: Key, V: Value>(&self, capacity: usize, max_load: f64) -> MapBuilder<K, V> {
+    pub fn map<K: Key, V: Numeric>(&self, capacity: usize, max_load: f64) -> MapBuilder<K, V> {
         Map::builder(self.device())
             .capacity(capacity)
             .max_load_factor(max_load)

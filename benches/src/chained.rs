@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 use gpumap::chained::ChainedStats;
-use gpumap::{Buffer, ChainedMap, Value};
+use gpumap::{Buffer, ChainedMap, Word, WordKey};
 
 use crate::bench::Bench;
 use crate::data::{BenchKey, BenchValue, pair_bytes, sizes, slot_bytes};
@@ -19,7 +19,7 @@ const SLAB_BYTES: usize = 128;
 pub const LOADS: [f64; 2] = [0.7, 1.4];
 
 /// Measures and verifies the operations on a map with so many pairs per slot of its base slabs.
-pub fn run<K: BenchKey, V: BenchValue + Value<Bits = K::Bits>>(
+pub fn run<K: BenchKey + WordKey, V: BenchValue + Word<Bits = K::Bits>>(
     bench: &mut Bench,
     load: f64,
 ) -> Result<()> {
@@ -56,7 +56,7 @@ pub fn run<K: BenchKey, V: BenchValue + Value<Bits = K::Bits>>(
 }
 
 /// A map, and what goes in and comes out.
-struct Verbs<'a, 'b, K: BenchKey, V: BenchValue + Value<Bits = K::Bits>> {
+struct Verbs<'a, 'b, K: BenchKey + WordKey, V: BenchValue + Word<Bits = K::Bits>> {
     bench: &'a mut Bench<'b>,
     load: f64,
     map: ChainedMap<K, V>,
@@ -65,7 +65,7 @@ struct Verbs<'a, 'b, K: BenchKey, V: BenchValue + Value<Bits = K::Bits>> {
     out: Buffer<V>,
 }
 
-impl<K: BenchKey, V: BenchValue + Value<Bits = K::Bits>> Verbs<'_, '_, K, V> {
+impl<K: BenchKey + WordKey, V: BenchValue + Word<Bits = K::Bits>> Verbs<'_, '_, K, V> {
     fn name(&self, verb: &str) -> String {
         format!("chained {} load {} {verb}", sizes::<K, V>(), self.load)
     }

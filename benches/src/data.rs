@@ -1,6 +1,6 @@
 //! Keys to measure with: a bijection of the index, so that they are unique and can be checked.
 
-use gpumap::{Key, Value};
+use gpumap::{Key, Numeric};
 
 /// A word that a key or a value is made of.
 pub trait Word: Copy + PartialEq + std::fmt::Debug {
@@ -57,8 +57,8 @@ impl<const N: usize> Word for [u64; N] {
 pub trait BenchKey: Key + Word {}
 impl<T: Key + Word> BenchKey for T {}
 /// A value that can be generated.
-pub trait BenchValue: Value + Word {}
-impl<T: Value + Word> BenchValue for T {}
+pub trait BenchValue: Numeric + Word {}
+impl<T: Numeric + Word> BenchValue for T {}
 
 /// A permutation of `0..n` with a large constant stride: the order in which keys are looked up.
 pub fn strided(i: u64, n: u64) -> u64 {

@@ -5,7 +5,7 @@
 //! are the mixes of Ashkiani, Farach-Colton and Owens' slab hash (2018).
 
 use anyhow::{Result, ensure};
-use gpumap::{Answer, ChainedMap, Map, Operation, Value, chained};
+use gpumap::{Answer, ChainedMap, Map, Operation, Word, WordKey, chained};
 
 use crate::bench::Bench;
 use crate::ceilings::Ceilings;
@@ -154,7 +154,7 @@ fn open<K: BenchKey, V: BenchValue>(
 }
 
 /// The chained map, at one load, from the host: its answers are vectors.
-pub fn run_chained<K: BenchKey, V: BenchValue + Value<Bits = K::Bits>>(
+pub fn run_chained<K: BenchKey + WordKey, V: BenchValue + Word<Bits = K::Bits>>(
     bench: &mut Bench,
 ) -> Result<()> {
     let n = bench.n;

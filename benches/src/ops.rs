@@ -1,7 +1,7 @@
 //! The operations, each beside its ceiling.
 
 use anyhow::{Result, ensure};
-use gpumap::{Buffer, Key, Map, Merge, Value};
+use gpumap::{Buffer, Key, Map, Merge, Numeric};
 use gpumap_benches::plots::Axis;
 
 use crate::bench::Bench;
@@ -25,7 +25,7 @@ pub struct Case {
 
 impl Case {
     /// An empty map.
-    pub fn map<K: Key, V: Value>(&self, bench: &Bench) -> Result<Map<K, V>> {
+    pub fn map<K: Key, V: Numeric>(&self, bench: &Bench) -> Result<Map<K, V>> {
         let builder = bench.map(bench.n, self.load);
         Ok(builder.submaps(self.submaps).build()?)
     }

@@ -2,13 +2,13 @@
 
 use anyhow::{Result, ensure};
 use gpumap::primitives::{Direction, Element, Primitives};
-use gpumap::{Key, Value};
+use gpumap::{Key, Numeric};
 
 use crate::bench::Bench;
 use crate::data::Word;
 
 /// Numbers `K`, and as many values `V`.
-pub fn run<K: Word + Key + Element + Ord, V: Word + Value>(bench: &mut Bench) -> Result<()> {
+pub fn run<K: Word + Key + Element + Ord, V: Word + Numeric>(bench: &mut Bench) -> Result<()> {
     let (n, primitives) = (bench.n, Primitives::new(bench.device()));
     let (of_key, of_value) = (size_of::<K>(), size_of::<V>());
     let name = |what: &str| format!("{what}, {of_key} bytes");

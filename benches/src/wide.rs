@@ -1,8 +1,7 @@
 //! Maps with keys of 16 and 32 bytes and counts of 8: each beside the random accesses that it takes at least.
 
 use anyhow::{Result, ensure};
-use gpumap::bytemuck::Pod;
-use gpumap::{Merge, WideMap};
+use gpumap::{Key, Map, Merge};
 
 use crate::bench::Bench;
 use crate::data::{Word, strided};
@@ -16,7 +15,7 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-fn run_keys<K: Word + Pod>(bench: &mut Bench, percent: usize) -> Result<()> {
+fn run_keys<K: Word + Key>(bench: &mut Bench, percent: usize) -> Result<()> {
     let n = bench.n as u64;
     let distinct = (n * percent as u64 / 100).max(1);
     let number = |i: u64| strided(i, n) % distinct;
@@ -27,7 +26,7 @@ fn run_keys<K: Word + Pod>(bench: &mut Bench, percent: usize) -> Result<()> {
         bench.ceilings.add_64,
         bench.ceilings.gather,
     );
-    let map = WideMap::<K, u64>::builder(bench.device())
+    let map = Map::<K, u64>::builder(bench.device())
         .capacity(bench.n)
         .hash_seed(1)
         .build()?;

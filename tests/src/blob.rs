@@ -4,7 +4,7 @@ use std::any::type_name;
 use std::collections::{HashMap, HashSet};
 
 use bytemuck::{Pod, Zeroable};
-use gpumap::{ArenaMap, ArenaMapBuilder, Key, Result};
+use gpumap::{CellStats, Key, Map, Result, Value};
 use gpumap_kernels::kernels::Encoding;
 
 use crate::device::{Target, noting, targets};
@@ -66,27 +66,12 @@ pub fn run<K: Key, V: Pod>(body: fn(&Target)) {
     }
 }
 
-impl Target {
-    /// A builder for arena maps here.
-    pub fn arena_builder<K: Key, V: Pod + Send + Sync>(&self) -> ArenaMapBuilder<K, V> {
-        ArenaMapBuilder::with_ids(self.builder())
-    }
-
-    /// An arena map with room and cells for `capacity` pairs.
-    pub fn arena<K: Key, V: Pod + Send + Sync>(&self, capacity: usize) -> ArenaMap<K, V> {
-        self.arena_builder()
-            .capacity(capacity)
-            .build()
-            .expect("an arena map of this capacity")
-    }
-}
-
 /// Stores pairs by one of the two verbs.
 ///
 /// # Errors
 /// Those of the verb.
-pub fn store<K: Key, V: Pod + Send + Sync>(
-    map: &ArenaMap<K, V>,
+pub fn store<K: Key, V: Value>(
+    map: &Map<K, V>,
     upserts: bool,
     keys: &[K],
     values: &[V],
@@ -102,7 +87,7 @@ pub fn store<K: Key, V: Pod + Send + Sync>(
 ///
 /// # Panics
 /// If a key is there twice, or a value is torn.
-pub fn tags<K: Key, V: Pod + Send + Sync>(map: &ArenaMap<K, V>) -> HashMap<u64, u64> {
+pub fn tags<K: Key, V: Value>(map: &Map<K, V>) -> HashMap<u64, u64> {
     let (keys, values) = map.retrieve_all().expect("a dump");
     let pairs = keys.iter().zip(&values);
     let held: HashMap<u64, u64> = pairs.map(|(&k, v)| (key_bits(k), tag(v))).collect();
@@ -110,8 +95,17 @@ pub fn tags<K: Key, V: Pod + Send + Sync>(map: &ArenaMap<K, V>) -> HashMap<u64, 
     held
 }
 
+/// The cells of a map.
+///
+/// # Panics
+/// If it has none.
+pub fn cells<K: Key, V: Value>(map: &Map<K, V>) -> CellStats {
+    let stats = map.stats().expect("figures");
+    stats.cells.expect("a map of the layout `Cells`")
+}
+
 /// Panics unless each cell is in one place: a slot, free, or retired.
-pub fn assert_cells_add_up<K: Key, V: Pod + Send + Sync>(map: &ArenaMap<K, V>) {
+pub fn assert_cells_add_up<K: Key, V: Value>(map: &Map<K, V>) {
     let audit = map.audit().expect("an audit");
     let all: HashSet<u32> = audit.all.iter().copied().collect();
     assert_eq!(all.len(), audit.all.len(), "two cells have one id");

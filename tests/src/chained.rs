@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use gpumap::chained::{Answer, Operation};
-use gpumap::{ChainedMap, Key, Value};
+use gpumap::{ChainedMap, Numeric, Word, WordKey};
 
 use crate::pairs::{Batch, key, key_bits, value_bits};
 
@@ -90,7 +90,7 @@ impl Extend<(u64, u64)> for Model {
 }
 
 /// An answer with the bits of its value.
-pub fn answer_bits<V: Value>(answer: Answer<V>) -> Answer<u64> {
+pub fn answer_bits<V: Numeric>(answer: Answer<V>) -> Answer<u64> {
     match answer {
         Answer::Absent => Answer::Absent,
         Answer::Present(value) => Answer::Present(value_bits(value)),
@@ -102,7 +102,7 @@ pub fn answer_bits<V: Value>(answer: Answer<V>) -> Answer<u64> {
 
 /// What `retrieve_all` reports, checked against `len`; the values of a key in no order. Nothing else
 /// may be running.
-pub fn contents<K: Key, V: Value<Bits = K::Bits>>(map: &ChainedMap<K, V>) -> Model {
+pub fn contents<K: WordKey, V: Word<Bits = K::Bits>>(map: &ChainedMap<K, V>) -> Model {
     let (keys, values) = map.retrieve_all().expect("retrieve_all");
     assert_eq!(keys.len(), values.len(), "keys and values retrieved");
     assert_eq!(keys.len(), map.len(), "len() against retrieve_all()");
@@ -114,7 +114,7 @@ pub fn contents<K: Key, V: Value<Bits = K::Bits>>(map: &ChainedMap<K, V>) -> Mod
 
 /// Panics unless the map holds exactly these pairs, as seen by `retrieve_all`, `len`, `get`, `get_all`,
 /// `contains`, `count` and `stats`.
-pub fn assert_model<K: Key, V: Value<Bits = K::Bits>>(map: &ChainedMap<K, V>, model: &Model) {
+pub fn assert_model<K: WordKey, V: Word<Bits = K::Bits>>(map: &ChainedMap<K, V>, model: &Model) {
     let (found, expected) = (contents(map).sorted(), model.clone().sorted());
     for (k, values) in &expected.0 {
         assert_eq!(found.values(*k), values, "retrieve_all: key {k:#x}");
@@ -146,7 +146,7 @@ pub fn assert_model<K: Key, V: Value<Bits = K::Bits>>(map: &ChainedMap<K, V>, mo
 }
 
 /// Panics if a key is there that is not in the map.
-pub fn assert_absent<K: Key, V: Value<Bits = K::Bits>>(map: &ChainedMap<K, V>, keys: &[K]) {
+pub fn assert_absent<K: WordKey, V: Word<Bits = K::Bits>>(map: &ChainedMap<K, V>, keys: &[K]) {
     let got = map.get(keys).expect("get");
     for (&k, value) in keys.iter().zip(got) {
         assert!(value.is_none(), "key {:#x} is there", key_bits(k));

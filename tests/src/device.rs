@@ -21,7 +21,7 @@ use std::thread;
 use gpumap::chained::ChainedMapBuilder;
 use gpumap::{
     Backend, ChainedMap, Device, Error, Faults, Growth, Key, Map, MapBuilder, PtxChoice, Stream,
-    Value,
+    Value, Word, WordKey,
 };
 use gpumap_kernels::kernels::Encoding;
 use gpumap_test_skips::{skip, wished_device};
@@ -108,7 +108,7 @@ impl Target {
     }
 
     /// A builder for chained maps here.
-    pub fn chained<K: Key, V: Value<Bits = K::Bits>>(&self) -> ChainedMapBuilder<K, V> {
+    pub fn chained<K: WordKey, V: Word<Bits = K::Bits>>(&self) -> ChainedMapBuilder<K, V> {
         let builder = ChainedMap::builder(&self.device);
         match self.encoding {
             Some(encoding) => builder.encoding(encoding),

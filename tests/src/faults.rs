@@ -23,8 +23,8 @@ use std::{process, thread};
 use gpumap::bytemuck::{Pod, bytes_of};
 use gpumap::primitives::{Count, GroupBy, Sum};
 use gpumap::{
-    ArenaMap, Call, ChainedMap, Error, Fault, Faults, Key, Map, Result, RowMap, StringRowMap,
-    Value, WideMap,
+    Call, ChainedMap, Error, Fault, Faults, Key, Map, Result, RowMap, StringRowMap, Value, Word,
+    WordKey,
 };
 
 use gpumap_kernels::kernels::Encoding;
@@ -79,13 +79,6 @@ impl<K: Key, V: Value> Subject for Map<K, V> {
         self.retrieve_all().map(sorted)
     }
     its_own!();
-}
-
-impl<K: Key, V: Pod + Send + Sync> Subject for ArenaMap<K, V> {
-    fn contents(&self) -> Result<Contents> {
-        self.retrieve_all().map(sorted)
-    }
-    its_own!();
     fn idle_cells(&self) -> usize {
         let audit = self.audit().expect("where cells are");
         let places = [audit.stored, audit.free, audit.retired].concat();
@@ -97,14 +90,7 @@ impl<K: Key, V: Pod + Send + Sync> Subject for ArenaMap<K, V> {
     }
 }
 
-impl<K: Key, V: Value<Bits = K::Bits>> Subject for ChainedMap<K, V> {
-    fn contents(&self) -> Result<Contents> {
-        self.retrieve_all().map(sorted)
-    }
-    its_own!();
-}
-
-impl<K: Pod, V: Value> Subject for WideMap<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> Subject for ChainedMap<K, V> {
     fn contents(&self) -> Result<Contents> {
         self.retrieve_all().map(sorted)
     }

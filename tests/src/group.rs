@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use gpumap::executor::Config;
 use gpumap::sharded::{Ranks, devices_from_env};
-use gpumap::{Backend, Device, Key, Map, MapBuilder, Value};
+use gpumap::{Backend, Device, Key, Map, MapBuilder, Numeric};
 use gpumap_test_skips::skip;
 
 use crate::device::{noting, targets};
@@ -77,7 +77,7 @@ impl Group {
     }
 
     /// The settings of a map over this group.
-    pub fn set_up<K: Key, V: Value>(
+    pub fn set_up<K: Key, V: Numeric>(
         &self,
         builder: MapBuilder<K, V>,
         share: &dyn Fn(usize) -> usize,
@@ -124,7 +124,7 @@ impl Group {
     }
 
     /// One map with the pairs of all, to compare with.
-    pub fn one<K: Key, V: Value>(&self) -> Map<K, V> {
+    pub fn one<K: Key, V: Numeric>(&self) -> Map<K, V> {
         let builder: MapBuilder<K, V> = Map::builder(&self.ranks.devices()[0]);
         builder.build().expect("a map")
     }

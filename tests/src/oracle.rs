@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use gpumap::{Key, Map, Merge, Number, Value};
+use gpumap::{Key, Map, Merge, Number, Numeric};
 use gpumap_kernels::slot::Bits;
 
 use crate::pairs::{key, key_bits, mask, value_bits};
@@ -12,7 +12,7 @@ pub type Oracle = HashMap<u64, u64>;
 
 /// What `retrieve_all` reports, checked for keys that come twice, for columns of different
 /// lengths, and against `len`. Nothing else may be running.
-pub fn contents<K: Key, V: Value>(map: &Map<K, V>) -> Oracle {
+pub fn contents<K: Key, V: Numeric>(map: &Map<K, V>) -> Oracle {
     let (keys, values) = map.retrieve_all().expect("retrieve_all");
     let found = paired(&keys, &values);
     assert_eq!(found.len(), map.len(), "len() against retrieve_all()");
@@ -21,7 +21,7 @@ pub fn contents<K: Key, V: Value>(map: &Map<K, V>) -> Oracle {
 }
 
 /// Two columns as a set of pairs; a panic if a key comes twice.
-pub fn paired<K: Key, V: Value>(keys: &[K], values: &[V]) -> Oracle {
+pub fn paired<K: Key, V: Numeric>(keys: &[K], values: &[V]) -> Oracle {
     assert_eq!(keys.len(), values.len(), "keys and values retrieved");
     let mut pairs = Oracle::with_capacity(keys.len());
     for (&k, &v) in keys.iter().zip(values) {
@@ -61,7 +61,7 @@ pub fn difference(found: &Oracle, expected: &Oracle) -> Option<String> {
 
 /// Panics unless the map holds exactly these pairs, as seen by `retrieve_all`, `len`, `get` and
 /// `contains`.
-pub fn assert_holds<K: Key, V: Value>(map: &Map<K, V>, expected: &Oracle) {
+pub fn assert_holds<K: Key, V: Numeric>(map: &Map<K, V>, expected: &Oracle) {
     assert_same(&contents(map), expected, "retrieve_all");
     let keys: Vec<K> = expected.keys().map(|&bits| key(bits)).collect();
     let got = map.get(&keys).expect("get");
@@ -92,7 +92,7 @@ pub fn insert(oracle: &mut Oracle, pairs: impl IntoIterator<Item = (u64, u64)>) 
 
 /// What `insert` of a batch with repeated keys did to a map: new keys must have got **one** of
 /// the batch's values for them, which the oracle adopts. Returns how many were new.
-pub fn adopt<K: Key, V: Value>(
+pub fn adopt<K: Key, V: Numeric>(
     oracle: &mut Oracle,
     map: &Map<K, V>,
     pairs: impl IntoIterator<Item = (u64, u64)>,
@@ -126,7 +126,7 @@ pub fn offers(pairs: impl IntoIterator<Item = (u64, u64)>) -> HashMap<u64, Vec<u
 
 /// What `upsert` of a batch with repeated keys did to a map: each key must have got **one** of the
 /// batch's values for it, which the oracle adopts. Returns how many were new.
-pub fn adopt_upserted<K: Key, V: Value>(
+pub fn adopt_upserted<K: Key, V: Numeric>(
     oracle: &mut Oracle,
     map: &Map<K, V>,
     pairs: impl IntoIterator<Item = (u64, u64)>,
@@ -157,7 +157,7 @@ pub fn add(
 }
 
 /// What `merge` does to an oracle, pair after pair. Returns how many keys were new.
-pub fn merge<V: Value>(
+pub fn merge<V: Numeric>(
     oracle: &mut Oracle,
     pairs: impl IntoIterator<Item = (u64, u64)>,
     how: Merge,
@@ -173,7 +173,7 @@ pub fn merge<V: Value>(
 }
 
 /// What becomes of two values of type `V`, in plain Rust.
-pub fn merged<V: Value>(how: Merge, old: u64, new: u64) -> u64 {
+pub fn merged<V: Numeric>(how: Merge, old: u64, new: u64) -> u64 {
     macro_rules! of {
         ($unsigned:ty, $signed:ty, $float:ty, $flush:expr) => {{
             let (a, b) = (old as $unsigned, new as $unsigned);
@@ -223,7 +223,7 @@ pub fn merged<V: Value>(how: Merge, old: u64, new: u64) -> u64 {
 }
 
 /// Whether these bits are a float's that is not a number: which one, devices differ in.
-pub fn is_nan<V: Value>(bits: u64) -> bool {
+pub fn is_nan<V: Numeric>(bits: u64) -> bool {
     V::NUMBER == Number::Float
         && if size_of::<V>() == 4 {
             f32::from_bits(bits as u32).is_nan()

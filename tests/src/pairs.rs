@@ -4,22 +4,18 @@
 //! for integers, floats and newtypes.
 
 use bytemuck::{Pod, Zeroable};
-use gpumap::{Key, Number, Value, element_type, key_type, value_type};
+use gpumap::{Key, Number, Numeric, Value, Word, element_type};
 use gpumap_kernels::hash::KeyHash;
-use gpumap_kernels::slot::Bits;
 
 /// A 4-byte newtype, as key.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Ticket(pub u32);
-key_type!(Ticket: u32);
 
 /// An 8-byte newtype, as key and as value.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct UserId(pub u64);
-key_type!(UserId: u64);
-value_type!(UserId: u64);
 element_type!(UserId: u64);
 
 /// An 8-byte struct of two fields, as key.
@@ -31,51 +27,92 @@ pub struct Edge {
     /// to this one.
     pub to: u32,
 }
-key_type!(Edge: u64);
 
 /// A 4-byte newtype of a float, as value.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Celsius(pub f32);
-value_type!(Celsius: u32);
 element_type!(Celsius: f32);
 
 /// A 4-byte newtype of a float that is merged as one, as value.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Height(pub f32);
-value_type!(Height: u32, Number::Float);
 
 /// An 8-byte newtype of an integer with a sign, as value.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Pod, Zeroable)]
 #[repr(transparent)]
 pub struct Cents(pub i64);
-value_type!(Cents: u64, Number::Signed);
 element_type!(Cents: i64);
+
+/// 4 bytes that are not aligned as a `u32`: maps have such keys by row, and such values in cells.
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(transparent)]
+pub struct Halves32(pub [u16; 2]);
+
+/// The same of 8 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(transparent)]
+pub struct Halves64(pub [u32; 2]);
+
+impl Numeric for Halves32 {
+    const NUMBER: Number = Number::Unsigned;
+}
+
+impl Numeric for Halves64 {
+    const NUMBER: Number = Number::Unsigned;
+}
+
+macro_rules! words {
+    ($($t:ty: $bits:ty, $number:ident;)*) => {
+        $(
+            // SAFETY: transparent, or of the size and the alignment of an integer.
+            unsafe impl Word for $t {
+                type Bits = $bits;
+            }
+
+            impl Numeric for $t {
+                const NUMBER: Number = Number::$number;
+            }
+        )*
+    };
+}
+
+words! {
+    Ticket: u32, Unsigned;
+    UserId: u64, Unsigned;
+    Edge: u64, Unsigned;
+    Celsius: u32, Unsigned;
+    Height: u32, Float;
+    Cents: u64, Signed;
+}
 
 /// The key with these bits; those that it has no room for are cut off.
 pub fn key<K: Key>(bits: u64) -> K {
-    bytemuck::cast(K::Bits::from_u64(bits))
+    of_bits(bits)
 }
 
 /// The bits of a key.
 pub fn key_bits<K: Key>(key: K) -> u64 {
-    bytemuck::cast::<K, K::Bits>(key).to_u64()
+    bits_of(key)
 }
 
 /// Its hash in a map with this seed.
 pub fn key_hash<K: Key>(key: K, seed: u64) -> KeyHash {
-    KeyHash::new(bytemuck::cast::<K, K::Bits>(key), seed)
+    match size_of::<K>() {
+        4 => KeyHash::new(bits_of(key) as u32, seed),
+        _ => KeyHash::new(bits_of(key), seed),
+    }
 }
 
 /// The value with these bits; those that it has no room for are cut off.
 pub fn value<V: Value>(bits: u64) -> V {
-    bytemuck::cast(V::Bits::from_u64(bits))
+    of_bits(bits)
 }
 
 /// The bits of a value.
 pub fn value_bits<V: Value>(value: V) -> u64 {
-    bytemuck::cast::<V, V::Bits>(value).to_u64()
+    bits_of(value)
 }
 
 /// The low bits that a type of `bytes` bytes has room for.
@@ -218,4 +255,17 @@ impl<K: Key, V: Value> Batch<K, V> {
         let pairs = self.keys.iter().zip(&self.values);
         pairs.map(|(&k, &v)| (key_bits(k), value_bits(v)))
     }
+}
+
+/// What has these bits, of at most 8 bytes; those that it has no room for are cut off.
+fn of_bits<T: Pod>(bits: u64) -> T {
+    bytemuck::pod_read_unaligned(&bits.to_le_bytes()[..size_of::<T>()])
+}
+
+/// The bits of what has at most 8 bytes.
+fn bits_of<T: Pod>(of: T) -> u64 {
+    let bytes = bytemuck::bytes_of(&of);
+    let mut bits = [0; size_of::<u64>()];
+    bits[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(bits)
 }

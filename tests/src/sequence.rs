@@ -8,7 +8,7 @@ pub mod plan;
 use std::collections::{HashMap, HashSet};
 
 use gpumap::primitives::{Element, Predicate};
-use gpumap::{Buffer, Error, Growth, Key, Map, Merge, Number, Outcome, Result, Value};
+use gpumap::{Buffer, Error, Growth, Key, Map, Merge, Number, Numeric, Outcome, Result};
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 
 use crate::oracle::{self, assert_same, is_nan, paired};
@@ -27,7 +27,7 @@ type Retain<K, V> = fn(&Map<K, V>, &mut Oracle, u64, u64);
 ///
 /// # Panics
 /// If one fails.
-pub fn run<K: Key, V: Value>(
+pub fn run<K: Key, V: Numeric>(
     on: &Target,
     cases: usize,
     steps: usize,
@@ -56,7 +56,7 @@ pub fn run<K: Key, V: Value>(
 }
 
 /// For [`run`], where predicates can be made.
-pub fn retain<K: Key + Element, V: Value + Element>(
+pub fn retain<K: Key + Element, V: Numeric + Element>(
     map: &Map<K, V>,
     oracle: &mut Oracle,
     keys: u64,
@@ -82,7 +82,7 @@ pub fn retain_in_set<K: Key + Element>(map: &Map<K, ()>, oracle: &mut Oracle, ke
     assert_same(&contents(map), oracle, "retain");
 }
 
-struct Sequence<'t, K: Key, V: Value> {
+struct Sequence<'t, K: Key, V: Numeric> {
     on: &'t Target,
     map: Map<K, V>,
     oracle: Oracle,
@@ -94,7 +94,7 @@ struct Sequence<'t, K: Key, V: Value> {
     retain: Option<Retain<K, V>>,
 }
 
-impl<'t, K: Key, V: Value> Sequence<'t, K, V> {
+impl<'t, K: Key, V: Numeric> Sequence<'t, K, V> {
     fn new(on: &'t Target, setup: &Setup, retain: Option<Retain<K, V>>) -> Self {
         let mut shape = None;
         let builder = if let Some(slots) = &setup.slots {

@@ -4,7 +4,7 @@
 //! walk visits its whole submap, and a batch fits exactly if no submap gets more distinct keys
 //! than it has slots.
 
-use gpumap::{Growth, Key, MapBuilder, Value};
+use gpumap::{Growth, Key, MapBuilder, Numeric, Value};
 use gpumap_kernels::hash::KeyHash;
 use gpumap_kernels::table::{MAX_PAGE_SLABS, MAX_WALK, SLAB_BYTES};
 
@@ -29,7 +29,7 @@ pub struct Shape {
 
 impl Shape {
     /// The shape of a map of these pairs.
-    pub fn new<K: Key, V: Value>(submap_slots: &[usize], page_slabs: u32, seed: u64) -> Self {
+    pub fn new<K: Key, V: Numeric>(submap_slots: &[usize], page_slabs: u32, seed: u64) -> Self {
         let slab_slots = SLAB_BYTES as usize / slot_bytes::<K, V>();
         let slabs: Vec<usize> = submap_slots
             .iter()
@@ -53,7 +53,7 @@ impl Shape {
     }
 
     /// The shape of one submap with this many slabs, in pages as large as can be.
-    pub fn of_slabs<K: Key, V: Value>(slabs: usize, seed: u64) -> Self {
+    pub fn of_slabs<K: Key, V: Numeric>(slabs: usize, seed: u64) -> Self {
         let slab_slots = Self::new::<K, V>(&[1], 1, seed).slots[0];
         Self::new::<K, V>(&[slabs * slab_slots], MAX_PAGE_SLABS, seed)
     }

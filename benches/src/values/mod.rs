@@ -1,6 +1,6 @@
 //! Large values in cells and in a column by row: each verb alone and from four streams at once, and the memory while a store grows.
 //!
-//! Cells are an [`ArenaMap`](gpumap::ArenaMap), whose calls run side by side. A column by row is a [`RowMap`](gpumap::RowMap) with
+//! Cells are an [`Map`](gpumap::Map), whose calls run side by side. A column by row is a [`RowMap`](gpumap::RowMap) with
 //! an array of values, and calls that change it take turns ([`rows`]). Both copy values by the same kernels.
 
 mod growth;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use anyhow::Result;
 use gpumap::bytemuck::Pod;
-use gpumap::{ArenaMap, Buffer, BufferView, Device, Stream};
+use gpumap::{Buffer, BufferView, Device, Map, Stream};
 
 use super::rows::{Layout, Rows};
 use super::{Call, Large};
@@ -36,7 +36,7 @@ impl Kind {
     pub fn build<V: Large>(self, device: &Device, pairs: usize) -> Result<Store<V>> {
         Ok(match self {
             Self::Cells => {
-                let map = ArenaMap::builder(device).capacity(pairs).hash_seed(1);
+                let map = Map::builder(device).capacity(pairs).hash_seed(1);
                 Store::Cells(Box::new(map.build()?))
             }
             Self::Rows => Store::Rows(Box::new(Rows::new(device, pairs, Layout::Whole)?)),
@@ -47,7 +47,7 @@ impl Kind {
 
 /// Pairs with large values.
 pub enum Store<V: Pod> {
-    Cells(Box<ArenaMap<u64, V>>),
+    Cells(Box<Map<u64, V>>),
     Rows(Box<Rows<V>>),
 }
 

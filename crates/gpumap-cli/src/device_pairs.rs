@@ -8,7 +8,11 @@ use gpumap::primitives::{Direction, Primitives};
 use gpumap::{Buffer, Event, Map, PinnedBuffer, Result, Stream};
 
 use crate::counts::Order;
+use crate::kmer::Code;
 use crate::table::CHUNK;
+
+/// What puts pairs in the order of their keys.
+pub type Sort<C> = fn(&mut DevicePairs<C>) -> Result<Order>;
 
 /// Pairs on a device.
 #[derive(Debug)]
@@ -19,12 +23,12 @@ pub struct DevicePairs<C> {
     len: usize,
 }
 
-impl DevicePairs<u64> {
+impl<C: Code> DevicePairs<C> {
     /// All pairs of a map.
     ///
     /// # Errors
     /// [`gpumap::Error::OutOfMemory`] if the device has no room for them beside the map.
-    pub fn of(map: &Map<u64, u64>) -> Result<Self> {
+    pub fn of(map: &Map<C, u64>) -> Result<Self> {
         let mut pairs = Self::with_room(&Stream::new(map.device())?, map.len())?;
         pairs.len = map.retrieve_all_into(&mut pairs.keys, &mut pairs.values)?;
         Ok(pairs)
@@ -32,7 +36,7 @@ impl DevicePairs<u64> {
 
     fn with_room(stream: &Stream, len: usize) -> Result<Self> {
         // SAFETY: only what was written is read: `len` counts it.
-        let [keys, values] = [(); 2].map(|()| unsafe { Buffer::uninit(stream, len) });
+        let (keys, values) = unsafe { (Buffer::uninit(stream, len), Buffer::uninit(stream, len)) };
         let pairs = Self {
             stream: stream.clone(),
             keys: keys?,
@@ -43,7 +47,9 @@ impl DevicePairs<u64> {
         stream.synchronize()?;
         Ok(pairs)
     }
+}
 
+impl DevicePairs<u64> {
     /// Puts them in the order of their keys, and says in which order they are: where the device has no memory for that they stay
     /// as they are.
     pub fn sort(&mut self) -> Result<Order> {

@@ -190,8 +190,8 @@ impl<'a, C: Code> PairWriter<'a, C> {
             }
             Format::Gpumap => {
                 let (mut header, bytes) = match content.is_narrow() {
-                    true => (Header::of_bytes::<C, u32>(pairs as u64), 4),
-                    false => (Header::of_bytes::<C, u64>(pairs as u64), 8),
+                    true => (Header::new::<C, u32>(pairs as u64), 4),
+                    false => (Header::new::<C, u64>(pairs as u64), 8),
                 };
                 header.value_kind = Some(Kind::Numbers(content.values.number(), bytes));
                 if let Some(kind) = content.kind {

@@ -159,7 +159,7 @@ fn saved_maps() {
     let set = gpumap::Map::<u64, ()>::from_keys(&device, 0..20).unwrap();
     let mut keys = Vec::new();
     set.save_to(&mut keys).unwrap();
-    let map = gpumap::WideMap::<u128, u64>::new(&device).unwrap();
+    let map = gpumap::Map::<u128, u64>::new(&device).unwrap();
     map.insert(&[1, 1 << 100], &[3, 4]).unwrap();
     let mut widest = Vec::new();
     map.save_to(&mut widest).unwrap();

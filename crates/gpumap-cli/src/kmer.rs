@@ -16,7 +16,7 @@ use gpumap::simt::kernel::Kernel;
 use gpumap_kmer_kernels::{KmersArgs, MAKE_KMERS, MAKE_WIDE_KMERS};
 
 use crate::buckets::Digits;
-use crate::table::{PairMap, Pairing, WidePairs};
+use crate::device_pairs::{DevicePairs, Sort};
 
 /// The most bases of a k-mer.
 pub const MAX_LENGTH: u8 = u128::BASES;
@@ -37,8 +37,8 @@ pub trait Code:
     /// The most bases that fit.
     const BASES: u8 = 4 * size_of::<Self>() as u8;
 
-    /// The map of a table of them.
-    type Map: PairMap<Self>;
+    /// What sorts pairs by such keys on a device.
+    const SORT_ON_DEVICE: Option<Sort<Self>>;
 
     /// Its bytes.
     type Bytes: AsRef<[u8]>;
@@ -63,7 +63,8 @@ pub trait Code:
 }
 
 impl Code for u64 {
-    type Map = Pairing;
+    const SORT_ON_DEVICE: Option<Sort<Self>> = Some(DevicePairs::sort);
+
     type Bytes = [u8; 8];
 
     fn to_be_bytes(self) -> [u8; 8] {
@@ -92,7 +93,8 @@ impl Code for u64 {
 }
 
 impl Code for u128 {
-    type Map = WidePairs;
+    const SORT_ON_DEVICE: Option<Sort<Self>> = None;
+
     type Bytes = [u8; 16];
 
     fn to_be_bytes(self) -> [u8; 16] {

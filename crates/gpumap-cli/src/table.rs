@@ -5,10 +5,7 @@ use std::time::{Duration, Instant};
 
 use gpumap::op::{self, Execute, Op};
 use gpumap::sharded::Ranks;
-use gpumap::{
-    BufferView, Chunk, Device, Growth, Map, MapBuilder, Merge, ShardedMap, ShardedWideMap, WideMap,
-    WideMapBuilder,
-};
+use gpumap::{BufferView, Chunk, Device, Growth, Map, MapBuilder, Merge, ShardedMap};
 
 use crate::counts::Order;
 use crate::device_pairs::DevicePairs;
@@ -46,68 +43,26 @@ pub enum Home {
     Group(Ranks),
 }
 
-/// The map of a table.
-pub trait PairMap<C>: Execute<C, u64> + Sized + Send {
-    /// An empty map, which fits `first` pairs if it may grow.
-    fn new(home: &Home, room: Room, first: usize) -> gpumap::Result<Self>;
-
-    /// How many keys there are.
-    fn len(&self) -> usize;
-
-    /// How many pairs there is room for, where room can be made.
-    fn capacity(&self) -> Option<usize>;
-
-    /// Makes room for some keys more.
-    fn reserve(&self, more: usize) -> gpumap::Result<()>;
-
-    /// All its pairs, sorted by the device if that has the memory, and their order. Returns itself where it cannot be done: on the CPU,
-    /// which has a better way, on several devices, and with keys of 16 bytes.
-    fn sort_on_device(self) -> gpumap::Result<OnDevice<C, Self>>;
-
-    /// Hands all pairs to `visit`, some at a time, until that fails.
-    fn stream<E>(
-        &self,
-        visit: impl FnMut(&[C], &[u64]) -> Result<(), E>,
-    ) -> gpumap::Result<Result<(), E>>;
-}
-
 /// What became of a map whose pairs were to be sorted.
-#[derive(Debug)]
-pub enum OnDevice<C, M> {
+enum OnDevice<C: Code> {
     /// It is gone; here are its pairs, and in which order.
     Taken(DevicePairs<C>, Order),
     /// It is as it was.
-    Left(M),
+    Left(PairMap<C>),
 }
 
 /// A map on one device or several.
-#[derive(Debug)]
-pub enum Place<One, Many> {
+enum PairMap<C: Code> {
     /// On one.
-    One(Box<One>),
+    One(Box<Map<C, u64>>),
     /// On several.
-    Many(Many),
+    Many(ShardedMap<C, u64>),
 }
 
-/// A map of keys of 8 bytes.
-pub type Pairing = Place<Map<u64, u64>, ShardedMap<u64, u64>>;
-
-/// A map of keys of 16 bytes.
-pub type WidePairs = Place<WideMap<u128, u64>, ShardedWideMap<u128, u64>>;
-
-impl<C, One: Execute<C, u64>, Many: Execute<C, u64>> Execute<C, u64> for Place<One, Many> {
-    fn execute<A>(&self, op: Op<'_, C, u64, A>) -> gpumap::Result<A> {
-        match self {
-            Self::One(map) => map.execute(op),
-            Self::Many(map) => map.execute(op),
-        }
-    }
-}
-
-impl PairMap<u64> for Pairing {
+impl<C: Code> PairMap<C> {
+    /// An empty map, which fits `first` pairs if it may grow.
     fn new(home: &Home, room: Room, first: usize) -> gpumap::Result<Self> {
-        type Builder = MapBuilder<u64, u64>;
-        let with_room = |builder: Builder, share: &dyn Fn(usize) -> usize| match room {
+        let with_room = |builder: MapBuilder<C, u64>, share: &dyn Fn(usize) -> usize| match room {
             Room::Fixed(capacity) => builder.capacity(share(capacity)).growth(Growth::Fixed),
             Room::Growing { kinds } => builder.capacity(share(at_most(first, kinds))),
         };
@@ -120,6 +75,14 @@ impl PairMap<u64> for Pairing {
         })
     }
 
+    fn execute<A>(&self, op: Op<'_, C, u64, A>) -> gpumap::Result<A> {
+        match self {
+            Self::One(map) => map.execute(op),
+            Self::Many(map) => map.execute(op),
+        }
+    }
+
+    /// How many keys there are.
     fn len(&self) -> usize {
         match self {
             Self::One(map) => map.len(),
@@ -127,6 +90,7 @@ impl PairMap<u64> for Pairing {
         }
     }
 
+    /// How many pairs there is room for, where room can be made.
     fn capacity(&self) -> Option<usize> {
         match self {
             Self::One(map) => Some(map.capacity()),
@@ -134,6 +98,7 @@ impl PairMap<u64> for Pairing {
         }
     }
 
+    /// Makes room for some keys more.
     fn reserve(&self, more: usize) -> gpumap::Result<()> {
         match self {
             Self::One(map) => map.reserve(more),
@@ -141,9 +106,11 @@ impl PairMap<u64> for Pairing {
         }
     }
 
-    fn sort_on_device(self) -> gpumap::Result<OnDevice<u64, Self>> {
-        let map = match &self {
-            Self::One(map) if map.device().is_cuda() => map,
+    /// All its pairs, sorted by the device if that has the memory, and their order. Returns itself where it cannot be done: on the CPU,
+    /// which has a better way, on several devices, and with keys of 16 bytes.
+    fn sort_on_device(self) -> gpumap::Result<OnDevice<C>> {
+        let (map, sort) = match (&self, C::SORT_ON_DEVICE) {
+            (Self::One(map), Some(sort)) if map.device().is_cuda() => (map, sort),
             _ => return Ok(OnDevice::Left(self)),
         };
         let mut pairs = match DevicePairs::of(map) {
@@ -152,78 +119,17 @@ impl PairMap<u64> for Pairing {
         };
         // Sorting needs memory.
         drop(self);
-        let order = pairs.sort()?;
+        let order = sort(&mut pairs)?;
         Ok(OnDevice::Taken(pairs, order))
     }
 
+    /// Hands all pairs to `visit`, some at a time, until that fails.
     fn stream<E>(
         &self,
-        mut visit: impl FnMut(&[u64], &[u64]) -> Result<(), E>,
-    ) -> gpumap::Result<Result<(), E>> {
-        let map = match self {
-            Self::One(map) => map,
-            Self::Many(map) => {
-                let (keys, values) = map.retrieve_all()?;
-                return Ok(visit(&keys, &values));
-            }
-        };
-        for chunk in map.chunks(CHUNK) {
-            let chunk = chunk?;
-            if let Err(error) = visit(chunk.keys(), chunk.values()) {
-                return Ok(Err(error));
-            }
-        }
-        Ok(Ok(()))
-    }
-}
-
-impl PairMap<u128> for WidePairs {
-    fn new(home: &Home, room: Room, first: usize) -> gpumap::Result<Self> {
-        type Builder = WideMapBuilder<u128, u64>;
-        let with_room = |builder: Builder, share: &dyn Fn(usize) -> usize| match room {
-            Room::Fixed(capacity) => builder.capacity(share(capacity)).growth(Growth::Fixed),
-            Room::Growing { kinds } => builder.capacity(share(at_most(first, kinds))),
-        };
-        Ok(match home {
-            Home::Device(device) => {
-                let builder = with_room(WideMap::builder(device), &|pairs| pairs);
-                Self::One(Box::new(builder.build()?))
-            }
-            Home::Group(group) => Self::Many(ShardedWideMap::with(group, None, with_room)?),
-        })
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Self::One(map) => map.len(),
-            Self::Many(map) => map.len(),
-        }
-    }
-
-    fn capacity(&self) -> Option<usize> {
-        match self {
-            Self::One(map) => Some(map.capacity()),
-            Self::Many(_) => None,
-        }
-    }
-
-    fn reserve(&self, more: usize) -> gpumap::Result<()> {
-        match self {
-            Self::One(map) => map.reserve(more),
-            Self::Many(_) => Ok(()),
-        }
-    }
-
-    fn sort_on_device(self) -> gpumap::Result<OnDevice<u128, Self>> {
-        Ok(OnDevice::Left(self))
-    }
-
-    fn stream<E>(
-        &self,
-        mut visit: impl FnMut(&[u128], &[u64]) -> Result<(), E>,
+        mut visit: impl FnMut(&[C], &[u64]) -> Result<(), E>,
     ) -> gpumap::Result<Result<(), E>> {
         let mut outcome = Ok(());
-        let visit = |chunk: &Chunk<u128, u64>| {
+        let visit = |chunk: &Chunk<C, u64>| {
             // Only an error of the map ends it.
             if outcome.is_ok() {
                 outcome = visit(chunk.keys(), chunk.values());
@@ -246,7 +152,7 @@ impl PairMap<u128> for WidePairs {
 pub struct Table<C: Code = u64> {
     home: Home,
     room: Room,
-    map: Option<C::Map>,
+    map: Option<PairMap<C>>,
     busy: Duration,
     /// Keys that were counted on the device.
     counted: usize,
@@ -405,7 +311,7 @@ impl<C: Code> Table<C> {
 
     /// How many keys there are.
     pub fn len(&self) -> usize {
-        self.map.as_ref().map_or(0, C::Map::len)
+        self.map.as_ref().map_or(0, PairMap::len)
     }
 
     /// The time spent in the calls above.
@@ -422,10 +328,10 @@ impl<C: Code> Table<C> {
     }
 
     /// The map, made with room for `first` pairs if this is the first time.
-    fn map_for(&mut self, first: usize) -> Result<&C::Map> {
+    fn map_for(&mut self, first: usize) -> Result<&PairMap<C>> {
         let map = match self.map.take() {
             Some(map) => map,
-            None => C::Map::new(&self.home, self.room, first)
+            None => PairMap::new(&self.home, self.room, first)
                 .map_err(Error::while_doing("cannot make the map"))?,
         };
         Ok(self.map.insert(map))
@@ -580,7 +486,7 @@ mod tests {
             }
             assert_eq!(table.len(), 40_000);
             match table.map {
-                Some(Pairing::One(map)) => map.capacity(),
+                Some(PairMap::One(map)) => map.capacity(),
                 _ => 0,
             }
         };

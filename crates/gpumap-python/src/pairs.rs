@@ -1,4 +1,4 @@
-//! [`Pairs`]: maps of one device, of several, and with wide keys.
+//! [`Pairs`]: maps of one device and of several.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use bytemuck::Pod;
 use gpumap::file::Kind;
 use gpumap::op::Execute;
 use gpumap::sharded::{GroupError, Ranks};
-use gpumap::{Chunk, Device, Growth, Key, Map, Output, ShardedMap, Sink, Value, WideMap};
+use gpumap::{Chunk, Device, Growth, Key, Layout, Map, Output, ShardedMap, Sink, Value};
 
 use crate::device::name_of;
 use crate::places::Places;
@@ -71,34 +71,19 @@ macro_rules! of_every_map {
     };
 }
 
-/// What maps of one device have in common.
-macro_rules! of_one_device {
-    ($K:ty, $V:ty) => {
-        fn device(&self) -> &Device {
-            self.device()
-        }
-
-        fn place(&self) -> String {
-            name_of(self.device())
-        }
-
-        fn dump(&self, keys: &mut Places<$K>, values: &mut Places<$V>) -> gpumap::Result<usize> {
-            self.retrieve_all_into(keys, values)
-        }
-    };
-}
-
 impl<K: Key, V: Value> Pairs<K, V> for Map<K, V> {
     type On = Device;
+    const CHUNKS_ARE_OF_ONE_MOMENT: bool = matches!(Self::LAYOUT, Layout::Rows);
 
     of_every_map!();
-    of_one_device!(K, V);
 
-    fn made(on: &Device, origin: Origin<'_>, _: Kind) -> gpumap::Result<Self> {
-        match origin {
-            Origin::File(path) => Self::load(on, path),
-            Origin::New { capacity, grows } => {
-                let builder = Self::builder(on).capacity(capacity);
+    fn made(on: &Device, origin: Origin<'_>, key: Kind) -> gpumap::Result<Self> {
+        let builder = Self::builder(on);
+        match (origin, Self::LAYOUT) {
+            (Origin::File(path), Layout::Rows) => builder.key_kind(key).load(path),
+            (Origin::File(path), _) => Self::load(on, path),
+            (Origin::New { capacity, grows }, _) => {
+                let builder = builder.key_kind(key).capacity(capacity);
                 match grows {
                     true => builder,
                     false => builder.growth(Growth::Fixed),
@@ -106,6 +91,18 @@ impl<K: Key, V: Value> Pairs<K, V> for Map<K, V> {
                 .build()
             }
         }
+    }
+
+    fn device(&self) -> &Device {
+        self.device()
+    }
+
+    fn place(&self) -> String {
+        name_of(self.device())
+    }
+
+    fn dump(&self, keys: &mut Places<K>, values: &mut Places<V>) -> gpumap::Result<usize> {
+        self.retrieve_all_into(keys, values)
     }
 
     fn shrink_to_fit(&self) -> gpumap::Result<()> {
@@ -117,12 +114,7 @@ impl<K: Key, V: Value> Pairs<K, V> for Map<K, V> {
         pairs: usize,
         give: &mut dyn FnMut(&Chunk<K, V>) -> bool,
     ) -> gpumap::Result<()> {
-        for chunk in self.chunks(pairs) {
-            if !give(&chunk?) {
-                break;
-            }
-        }
-        Ok(())
+        until_refused(give, |take| self.for_each_chunk(pairs, take))
     }
 }
 
@@ -166,39 +158,6 @@ impl<K: Key, V: Value> Pairs<K, V> for ShardedMap<K, V> {
                 found: "memory of a device".to_owned(),
             }),
         }
-    }
-
-    fn chunks(
-        &self,
-        pairs: usize,
-        give: &mut dyn FnMut(&Chunk<K, V>) -> bool,
-    ) -> gpumap::Result<()> {
-        until_refused(give, |take| self.for_each_chunk(pairs, take))
-    }
-}
-
-impl<K: Pod + Send + Sync, V: Value> Pairs<K, V> for WideMap<K, V> {
-    type On = Device;
-    const CHUNKS_ARE_OF_ONE_MOMENT: bool = true;
-
-    of_every_map!();
-    of_one_device!(K, V);
-
-    fn made(on: &Device, origin: Origin<'_>, key: Kind) -> gpumap::Result<Self> {
-        let builder = Self::builder(on).key_kind(key);
-        match origin {
-            Origin::File(path) => builder.load(path),
-            Origin::New { capacity, grows } => match grows {
-                true => builder.capacity(capacity),
-                false => builder.capacity(capacity).growth(Growth::Fixed),
-            }
-            .build(),
-        }
-    }
-
-    fn shrink_to_fit(&self) -> gpumap::Result<()> {
-        self.trim();
-        Ok(())
     }
 
     fn chunks(

@@ -5,10 +5,10 @@ use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::Arc;
 
-use bytemuck::{Pod, Zeroable};
+use bytemuck::Pod;
 use gpumap::op::{self, Op};
 use gpumap::sharded::Ranks;
-use gpumap::{Device, Key, Map, Merge, Number, ShardedMap, Value, WideMap, key_type};
+use gpumap::{Device, Key, Map, Merge, Numeric, ShardedMap, Value};
 use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
@@ -311,7 +311,7 @@ impl<K, V, M> Typed<K, V, M> {
     }
 }
 
-impl<K: Pod + Send + Sync, V: Value + Element, M: Pairs<K, V>> AnyMap for Typed<K, V, M> {
+impl<K: Pod + Send + Sync, V: Numeric + Element, M: Pairs<K, V>> AnyMap for Typed<K, V, M> {
     fn change(
         &self,
         py: Python<'_>,
@@ -404,26 +404,14 @@ impl<K: Pod + Send + Sync, V: Value + Element, M: Pairs<K, V>> AnyMap for Typed<
     }
 }
 
-/// Floats as keys, which have one zero and one NaN ([`Incoming::keys`]): so bits that are equal are those of equal keys.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(transparent)]
-struct F32(f32);
-key_type!(F32: u32, Number::Float);
-
-/// The same of 8 bytes.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(transparent)]
-struct F64(f64);
-key_type!(F64: u64, Number::Float);
-
 /// A set of keys of this type.
 pub fn set(device: &Device, origin: Origin<'_>, key: Item) -> PyResult<Box<dyn AnySet>> {
     Ok(match key.dtype {
         Dtype::U32 => Box::new(Typed::<u32, (), Map<_, _>>::new(device, origin, key, None)?),
         Dtype::I32 => Box::new(Typed::<i32, (), Map<_, _>>::new(device, origin, key, None)?),
-        Dtype::F32 => Box::new(Typed::<F32, (), Map<_, _>>::new(device, origin, key, None)?),
+        Dtype::F32 => Box::new(Typed::<f32, (), Map<_, _>>::new(device, origin, key, None)?),
         Dtype::I64 => Box::new(Typed::<i64, (), Map<_, _>>::new(device, origin, key, None)?),
-        Dtype::F64 => Box::new(Typed::<F64, (), Map<_, _>>::new(device, origin, key, None)?),
+        Dtype::F64 => Box::new(Typed::<f64, (), Map<_, _>>::new(device, origin, key, None)?),
         _ => Box::new(Typed::<u64, (), Map<_, _>>::new(device, origin, key, None)?),
     })
 }
@@ -462,9 +450,9 @@ pub fn map(
         (None, _) => match key.dtype {
             Dtype::U32 => for_value!(value, narrow::<u32>(place, origin, key, value)),
             Dtype::I32 => for_value!(value, narrow::<i32>(place, origin, key, value)),
-            Dtype::F32 => for_value!(value, narrow::<F32>(place, origin, key, value)),
+            Dtype::F32 => for_value!(value, narrow::<f32>(place, origin, key, value)),
             Dtype::I64 => for_value!(value, narrow::<i64>(place, origin, key, value)),
-            Dtype::F64 => for_value!(value, narrow::<F64>(place, origin, key, value)),
+            Dtype::F64 => for_value!(value, narrow::<f64>(place, origin, key, value)),
             _ => for_value!(value, narrow::<u64>(place, origin, key, value)),
         },
         (Some(_), Place::Device(device)) => for_width!(key, wide(device, origin, key, value)),
@@ -474,7 +462,7 @@ pub fn map(
     }
 }
 
-fn narrow<K: Key, V: Value + Element>(
+fn narrow<K: Key, V: Numeric + Element>(
     place: &Place,
     origin: Origin<'_>,
     key: Item,
@@ -495,16 +483,16 @@ fn wide<K: Pod + Send + Sync>(
     for_value!(value, wide_of::<K>(device, origin, key, value))
 }
 
-fn wide_of<K: Pod + Send + Sync, V: Value + Element>(
+fn wide_of<K: Pod + Send + Sync, V: Numeric + Element>(
     device: &Device,
     origin: Origin<'_>,
     key: Item,
     value: Dtype,
 ) -> PyResult<Box<dyn AnyMap>> {
-    made::<K, V, WideMap<K, V>>(device, origin, key, value)
+    made::<K, V, Map<K, V>>(device, origin, key, value)
 }
 
-fn made<K: Pod + Send + Sync, V: Value + Element, M: Pairs<K, V>>(
+fn made<K: Pod + Send + Sync, V: Numeric + Element, M: Pairs<K, V>>(
     on: &M::On,
     origin: Origin<'_>,
     key: Item,

@@ -22,12 +22,11 @@
 //!
 //! # Usage
 //!
-//! - **Keys and values** are plain data of 4 or 8 bytes ([`Key`], [`Value`]), your own types
-//!   included ([`key_type!`]). Every bit pattern is allowed: no key is set aside as a sentinel.
-//!   With `()` for values a map is a [set](Map#sets).
-//! - **Large values**, of up to 256 bytes, are what an [`ArenaMap`] is for; **wide keys**, of up to 64 bytes, a
-//!   [`WideMap`], or if values are in arrays of your own a [`RowMap`], which has a dense row number for each key. **Strings** get
-//!   row numbers in a [`StringRowMap`].
+//! - **Keys** are plain data of 4 to 64 bytes, **values** of up to 256, your own types included ([`Key`], [`Value`]). Every bit
+//!   pattern is allowed: no key is set aside as a sentinel. The sizes choose how pairs lie in memory ([`Layout`]): keys and
+//!   values of 4 and 8 bytes side by side, in one trip to memory. With `()` for values a map is a [set](Map#sets).
+//! - If values are in arrays of your own, a [`RowMap`] has a dense row number for each key, and a [`StringRowMap`] for each
+//!   **string**.
 //! - **Batches** are slices, vectors or arrays of the host, or [`Buffer`]s of the device
 //!   ([`Input`]). From the device to the device nothing is copied or allocated.
 //! - **Growth** is automatic ([`MapBuilder`] has the settings). A batch without enough memory is
@@ -125,7 +124,7 @@
 //!
 //! # Several GPUs
 //!
-//! A [`ShardedMap`] spreads its pairs over the devices of a group, as does a [`ShardedWideMap`] with wide keys, and a [`ShardedRowMap`] its keys; [`sharded`] has what it takes to make
+//! A [`ShardedMap`] spreads its pairs over the devices of a group, and a [`ShardedRowMap`] its keys; [`sharded`] has what it takes to make
 //! one, in one process or several.
 //!
 //! # Errors
@@ -218,18 +217,17 @@ pub use lending::Tally;
 #[doc(hidden)]
 pub use map::Audit;
 pub use map::{
-    Answer, Applied, ArenaMap, ArenaMapBuilder, ArenaStats, Chunk, Chunks, DEFAULT_MAX_LOAD_FACTOR,
-    ForAll, ForEach, Graph, Growth, Key, Map, MapBuilder, Merge, Number, OnStream, Operand,
-    Operation, Outcome, Pending, Recording, Stats, Value, Values,
+    Answer, Applied, CellStats, Chunk, Chunks, DEFAULT_MAX_LOAD_FACTOR, ForAll, ForEach, Graph,
+    Growth, Key, Layout, Map, MapBuilder, Merge, Number, Numeric, OnStream, Operand, Operation,
+    Outcome, Pending, Recording, Stats, Value, Values, Word, WordKey,
 };
 #[doc(hidden)]
 pub use memory::allocation_may_fail;
 pub use output::{Output, Sink};
 pub use rows::RowMap;
-pub use sharded::{ShardedMap, ShardedRowMap, ShardedWideMap};
+pub use sharded::{ShardedMap, ShardedRowMap};
 pub use stream::Stream;
 pub use strings::StringRowMap;
-pub use wide::{WideMap, WideMapBuilder};
 
 /// What kernels of your own work on a map with; they lend it by
 /// [`Map::launch_with`](crate::Map::launch_with).

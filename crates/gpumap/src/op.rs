@@ -5,24 +5,24 @@
 //!
 //! | receiver | runs an operation by | the answer is there |
 //! |---|---|---|
-//! | [`Map`](crate::Map), [`ArenaMap`](crate::ArenaMap), [`WideMap`](crate::WideMap), [`ChainedMap`](crate::ChainedMap), [`ShardedMap`](crate::ShardedMap), [`ShardedWideMap`](crate::ShardedWideMap) | [`execute`](Execute::execute) | when that returns |
-//! | [`OnStream`](crate::OnStream), made by `on` of all of these except those of groups | [`submit`](crate::OnStream::submit) | when the [`Pending`](crate::Pending) is done |
+//! | [`Map`](crate::Map), [`ChainedMap`](crate::ChainedMap), [`ShardedMap`](crate::ShardedMap) | [`execute`](Execute::execute) | when that returns |
+//! | [`OnStream`](crate::OnStream), made by `on` of the first two | [`submit`](crate::OnStream::submit) | when the [`Pending`](crate::Pending) is done |
 //! | [`Recording`](crate::Recording), made by [`Graph::record`](crate::Graph::record), of the same | [`add`](crate::Recording::add) | when the launch is done, in buffers |
-//! | [`Shard`](crate::sharded::Shard), [`WideShard`](crate::sharded::WideShard), in work of a group | [`execute`](crate::sharded::Shard::execute) with its rank | when that returns |
+//! | [`Shard`](crate::sharded::Shard), in work of a group | [`execute`](crate::sharded::Shard::execute) with its rank | when that returns |
 //!
 //! ```
 //! use gpumap::op::{self, Execute};
-//! use gpumap::{ArenaMap, Device, Map, Result};
+//! use gpumap::{ChainedMap, Device, Map, Result};
 //!
 //! /// How many of the words were new.
-//! fn learn(known: &impl Execute<u32, u64>, words: &[u32], since: &[u64]) -> Result<usize> {
+//! fn learn(known: &impl Execute<u32, u32>, words: &[u32], since: &[u32]) -> Result<usize> {
 //!     let is_new = known.execute(op::insert(words, since).each())?;
 //!     Ok(is_new.into_iter().filter(|&is_new| is_new).count())
 //! }
 //!
 //! let device = Device::cpu();
 //! assert_eq!(learn(&Map::new(&device)?, &[7, 8], &[1, 1])?, 2);
-//! assert_eq!(learn(&ArenaMap::new(&device)?, &[7, 8, 7], &[1, 1, 1])?, 2);
+//! assert_eq!(learn(&ChainedMap::with_capacity(&device, 8)?, &[7, 8, 7], &[1, 1, 1])?, 2);
 //! # Ok::<(), gpumap::Error>(())
 //! ```
 //!
@@ -31,16 +31,16 @@
 //! # What runs what
 //! | receiver | runs all operations, except |
 //! |---|---|
-//! | [`Map`](crate::Map), [`ShardedMap`](crate::ShardedMap), [`WideMap`](crate::WideMap) | |
-//! | [`ArenaMap`](crate::ArenaMap) | [`merge`], [`update_with`], [`get_and_touch`]: its values are bytes and no numbers; [`get`] with a default other than zeros |
+//! | [`Map`](crate::Map) of the layouts [`Inline`](crate::Layout::Inline) and [`Rows`](crate::Layout::Rows), [`ShardedMap`](crate::ShardedMap) | |
+//! | [`Map`](crate::Map) of the layout [`Cells`](crate::Layout::Cells) | [`merge`], [`update_with`], [`get_and_touch`]: its values are bytes and no numbers; [`get`] with a default other than zeros |
 //! | [`ChainedMap`](crate::ChainedMap) | [`upsert`], [`merge`], [`update`], [`update_with`], [`get_and_touch`]: a key may have several pairs; [`get`] with a default other than zeros |
 //!
 //! # Shapes
 //! Keys and values are [`Input`]s: a slice, array or vector of the host, or a [`Buffer`](crate::Buffer) of the
 //! receiver's device. There are as many values as keys, or where an operation takes an [`Operand`], one for all keys.
 //! Outputs are [`Output`]s with a place for each key at least; places after those are not written. A graph takes only
-//! buffers, and answers in them, a [`ShardedMap`](crate::ShardedMap) and a
-//! [`ShardedWideMap`](crate::ShardedWideMap) only arrays of the host.
+//! buffers, and answers in them, a [`ShardedMap`](crate::ShardedMap)
+//! only arrays of the host.
 //!
 //! # Errors
 //! | | |
@@ -69,8 +69,8 @@ use crate::error::Error;
 use crate::error::{Result, expect_room};
 use crate::input::{Input, Source};
 use crate::map::{
-    Arrays, Batch, Collect, Kind, Merge, Operand, Operands, Outcome, Outputs, Receiver, Value,
-    Wanted, bits, told,
+    Arrays, Batch, Collect, Kind, Merge, Numeric, Operand, Operands, Outcome, Outputs, Receiver,
+    Value, Wanted, bits, told,
 };
 use crate::memory::{bytes_of_places, host_vec};
 use crate::output::Output;
@@ -80,7 +80,7 @@ use crate::scratch::{Fill, Places};
 /// large values, or in the order of a stream, which it then waits for.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not run operations on keys of type `{K}` and values of type `{V}`",
-    note = "operations run on a Map, ArenaMap, WideMap, ChainedMap, ShardedMap or ShardedWideMap of these types, or on the `on(&stream)` of one"
+    note = "operations run on a Map, ChainedMap or ShardedMap of these types, or on the `on(&stream)` of one"
 )]
 pub trait Execute<K, V> {
     /// Runs an operation, and waits for its answer.
@@ -388,7 +388,7 @@ pub fn upsert<'a, K: Pod, V: Pod>(
 /// assert_eq!(counts.get(&[7, 8, 9])?, [Some(10), Some(1), Some(10)]);
 /// # Ok::<(), gpumap::Error>(())
 /// ```
-pub fn merge<'a, K: Pod, V: Value, Form>(
+pub fn merge<'a, K: Pod, V: Numeric, Form>(
     keys: &'a (impl Input<K> + ?Sized),
     values: impl Operand<V, Form> + 'a,
     merge: Merge,
@@ -427,7 +427,7 @@ pub fn update<'a, K: Pod, V: Pod>(
 /// assert_eq!(watched.get(&[7, 8, 9])?, [Some(2), Some(0), None]);
 /// # Ok::<(), gpumap::Error>(())
 /// ```
-pub fn update_with<'a, K: Pod, V: Value, Form>(
+pub fn update_with<'a, K: Pod, V: Numeric, Form>(
     keys: &'a (impl Input<K> + ?Sized),
     values: impl Operand<V, Form> + 'a,
     merge: Merge,
@@ -493,7 +493,7 @@ pub fn contains<'a, K: Pod, V: Pod>(keys: &'a (impl Input<K> + ?Sized)) -> Op<'a
 /// assert_eq!(last_used.get(&[1, 2, 3])?, [Some(30), Some(20), None]);
 /// # Ok::<(), gpumap::Error>(())
 /// ```
-pub fn get_and_touch<'a, K: Pod, V: Value, Form>(
+pub fn get_and_touch<'a, K: Pod, V: Numeric, Form>(
     keys: &'a (impl Input<K> + ?Sized),
     values: impl Operand<V, Form> + 'a,
     merge: Merge,

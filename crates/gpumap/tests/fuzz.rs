@@ -3,7 +3,7 @@
 use std::fs;
 
 use gpumap::file::{Header, MAX_BLOCK_PAIRS, Reader};
-use gpumap::{Device, Error, Growth, Key, Map, Value};
+use gpumap::{Device, Error, Growth, Key, Map, Numeric};
 use gpumap_fuzz::{Target, Watched, mend_saved_map};
 
 #[global_allocator]
@@ -50,7 +50,7 @@ fn target(name: &'static str) -> Target<'static> {
 }
 
 /// What was loaded can be saved, and is the same again.
-fn is_sound<K: Key + std::hash::Hash + Eq, V: Value>(map: &Map<K, V>) {
+fn is_sound<K: Key + std::hash::Hash + Eq, V: Numeric>(map: &Map<K, V>) {
     let mut bytes = Vec::new();
     let pairs = match map.save_to(&mut bytes) {
         // A map may be as large as the memory.

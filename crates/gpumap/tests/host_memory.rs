@@ -12,7 +12,7 @@ use std::thread;
 
 use gpumap::chained::{self, ChainedMap};
 use gpumap::primitives::{Op, Order, Predicate, Primitives};
-use gpumap::{ArenaMap, Device, Error, Growth, Map, Merge, Operation, Result};
+use gpumap::{Device, Error, Growth, Map, Merge, Operation, Result};
 
 /// Allocations from this size on are refused. All others are taken to be had: what does not grow with the batch, such as the
 /// shared memory of a block, 48 KiB.
@@ -85,7 +85,7 @@ fn grant_all() -> usize {
     SEEN.load(Ordering::Relaxed)
 }
 
-/// A value that an [`ArenaMap`] is for.
+/// A value that lies in a cell.
 type Large = [u64; 8];
 
 /// Batches: the first half of `keys` is in the maps.
@@ -152,7 +152,7 @@ impl Holder for Map<u64, u64> {
     }
 }
 
-impl Holder for ArenaMap<u64, Large> {
+impl Holder for Map<u64, Large> {
     fn make(batch: &Batch) -> Self {
         let map = Self::with_capacity(&Device::cpu(), HALF).unwrap();
         map.insert(&batch.keys[..HALF], &batch.large[..HALF])
@@ -261,7 +261,7 @@ fn run(name: &str, batch: &Batch) -> Option<usize> {
                 map.get(&b.keys)?;
                 map.retrieve_all().map(drop)
             };
-        [ArenaMap<u64, Large>]
+        [Map<u64, Large>]
             arena_insert = |map, b| map.insert(&b.keys, &b.large).map(drop);
             arena_insert_with_outcome = |map, b| map.insert_with_outcome(&b.keys, &b.large).map(drop);
             arena_upsert = |map, b| map.upsert(&b.keys, &b.large).map(drop);

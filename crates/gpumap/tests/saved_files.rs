@@ -9,8 +9,8 @@ use bytemuck::Pod;
 use gpumap::file::{FileError, Header, Kind, MAX_BLOCK_PAIRS, Reader, Writer};
 use gpumap::sharded::{Ranks, RowShard, devices};
 use gpumap::{
-    ArenaMap, ChainedMap, Device, Error, Key, Map, Number, Result, RowMap, ShardedMap,
-    ShardedRowMap, ShardedWideMap, StringRowMap, Value, WideMap, key_type, value_type,
+    ChainedMap, Device, Error, Key, Map, Number, Result, RowMap, ShardedMap, ShardedRowMap,
+    StringRowMap, Value, Word, WordKey,
 };
 
 fn device() -> Device {
@@ -82,7 +82,7 @@ fn files_of_every_earlier_version_load_with_a_warning_that_types_are_unknown() {
         (vec![true; 20], 1)
     );
 
-    let wide = WideMap::<u128, i64>::load(&device, earlier("v1-wide-u128-i64")).unwrap();
+    let wide = Map::<u128, i64>::load(&device, earlier("v1-wide-u128-i64")).unwrap();
     assert_eq!(wide.get(&[3 << 90 | 1, 3]).unwrap(), [Some(-7), None]);
 
     let sharded = ShardedMap::<u32, u64>::load(&ranks(), earlier("v1-sharded-u32-u64")).unwrap();
@@ -94,11 +94,11 @@ fn files_of_every_earlier_version_load_with_a_warning_that_types_are_unknown() {
     let header = Header::read(&mut file).unwrap();
     assert_eq!((header.label, header.key_kind), (*b"K\x15\x01\0", None));
 
-    let arena = ArenaMap::<u32, [f32; 3]>::load(&device, earlier("v3-arena-u32-3f32")).unwrap();
+    let arena = Map::<u32, [f32; 3]>::load(&device, earlier("v3-arena-u32-3f32")).unwrap();
     assert_eq!(arena.get(&[8, 9]).unwrap(), [Some([8.0; 3]), None]);
     // It does not say what they are.
     let (arena, warnings) =
-        warned(|| ArenaMap::<u32, [i32; 3]>::load(&device, earlier("v3-arena-u32-3f32")));
+        warned(|| Map::<u32, [i32; 3]>::load(&device, earlier("v3-arena-u32-3f32")));
     assert_eq!((arena.unwrap().len(), warnings), (20, 1));
 
     let chained = ChainedMap::<u32, i32>::load(&device, earlier("v3-chained-u32-i32")).unwrap();
@@ -185,31 +185,6 @@ saved!(ShardedMap<K: Key, V: Value>, |bytes| {
     |bytes| by_path(bytes, |path| ShardedMap::<K, V>::load(&ranks(), path)),
     |bytes| ShardedMap::<K, V>::load_from(&ranks(), bytes).map(drop)
 ]);
-saved!(WideMap<K: Pod, V: Value>, |bytes| {
-    let map = WideMap::<K, V>::new(&device())?;
-    map.insert(&two::<K>(), &two::<V>())?;
-    map.save_to(bytes).map(drop)
-}, [
-    |bytes| by_path(bytes, |path| WideMap::<K, V>::load(&device(), path)),
-    |bytes| WideMap::<K, V>::builder(&device()).load_from(bytes).map(drop)
-]);
-saved!(ShardedWideMap<K: Pod, V: Value>, |bytes| {
-    let map = ShardedWideMap::<K, V>::new(&ranks())?;
-    map.insert(&two::<K>(), &two::<V>())?;
-    map.save_to(bytes).map(drop)
-}, [
-    |bytes| by_path(bytes, |path| ShardedWideMap::<K, V>::load(&ranks(), path)),
-    |bytes| ShardedWideMap::<K, V>::load_from(&ranks(), bytes).map(drop)
-]);
-saved!(ArenaMap<K: Key, V: Pod>, |bytes| {
-    let map = ArenaMap::<K, V>::new(&device())?;
-    map.insert(&two::<K>(), &two::<V>())?;
-    map.save_to(bytes).map(drop)
-}, [
-    |bytes| by_path(bytes, |path| ArenaMap::<K, V>::load(&device(), path)),
-    |bytes| by_path(bytes, |path| ArenaMap::<K, V>::builder(&device()).load(path)),
-    |bytes| ArenaMap::<K, V>::builder(&device()).load_from(bytes).map(drop)
-]);
 saved!(RowMap<K: Pod>, |bytes| {
     let map = RowMap::<K>::new(&device())?;
     map.insert(&two::<K>())?;
@@ -230,7 +205,7 @@ saved!(ShardedRowMap<K: Pod>, |bytes| {
 /// A chained map, of keys and values of 4 bytes.
 struct Chained<K, V>(std::marker::PhantomData<(K, V)>);
 
-impl<K: Key<Bits = u32>, V: Value<Bits = u32>> Saved for Chained<K, V> {
+impl<K: WordKey<Bits = u32>, V: Word<Bits = u32>> Saved for Chained<K, V> {
     const NAME: &'static str = "ChainedMap";
     fn saved() -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -253,25 +228,6 @@ impl<K: Key<Bits = u32>, V: Value<Bits = u32>> Saved for Chained<K, V> {
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(transparent)]
 struct Id(u64);
-key_type!(Id: u64);
-
-/// One that says how it is read.
-#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-#[repr(transparent)]
-struct Celsius(f32);
-value_type!(Celsius: u32, Number::Float);
-
-/// The same of a key.
-#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-#[repr(transparent)]
-struct Price(f64);
-key_type!(Price: u64, Number::Float);
-
-/// One of 4 bytes.
-#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-#[repr(transparent)]
-struct Place(i32);
-key_type!(Place: u32, Number::Signed);
 
 fn loads<From: Saved, To: Saved>() {
     for loaded in To::load(&From::saved()) {
@@ -305,64 +261,71 @@ fn every_map_refuses_the_types_of_another() {
     refuses::<Map<u64, i32>, Map<u64, u32>>("values of type i32, not u32");
     refuses::<Map<u64, u64>, Map<u64, f64>>("values of type u64, not f64");
     refuses::<Map<i32, ()>, Map<u32, ()>>("keys of type i32, not u32");
-    refuses::<Map<u32, Celsius>, Map<u32, u32>>("values of type f32, not u32");
     refuses::<Map<u32, i64>, ShardedMap<u32, f64>>("values of type i64, not f64");
     refuses::<ShardedMap<i32, f64>, ShardedMap<u32, f64>>("keys of type i32, not u32");
     refuses::<ShardedMap<i32, f64>, Map<i32, u64>>("values of type f64, not u64");
-    refuses::<WideMap<i128, u32>, WideMap<u128, u32>>("keys of type i128, not u128");
-    refuses::<WideMap<[f32; 3], u32>, WideMap<[i32; 3], u32>>(
-        "keys of type [f32; 3], not [i32; 3]",
-    );
-    refuses::<WideMap<[i64; 2], u32>, WideMap<[i32; 4], u32>>(
-        "keys of type [i64; 2], not [i32; 4]",
-    );
-    refuses::<WideMap<u128, f32>, ShardedWideMap<u128, i32>>("values of type f32, not i32");
-    refuses::<ShardedWideMap<[f64; 2], u32>, ShardedWideMap<u128, u32>>(
-        "keys of type [f64; 2], not u128",
-    );
-    refuses::<Map<i64, u32>, WideMap<u64, u32>>("keys of type i64, not u64");
-    refuses::<ArenaMap<u64, [f32; 3]>, ArenaMap<u64, [u32; 3]>>(
-        "values of type [f32; 3], not [u32; 3]",
-    );
-    refuses::<ArenaMap<i64, [f32; 3]>, ArenaMap<u64, [f32; 3]>>("keys of type i64, not u64");
-    refuses::<Map<u64, f64>, ArenaMap<u64, i64>>("values of type f64, not i64");
+    refuses::<Map<i128, u32>, Map<u128, u32>>("keys of type i128, not u128");
+    refuses::<Map<[f32; 3], u32>, Map<[i32; 3], u32>>("keys of type [f32; 3], not [i32; 3]");
+    refuses::<Map<[i64; 2], u32>, Map<[i32; 4], u32>>("keys of type [i64; 2], not [i32; 4]");
+    refuses::<Map<u128, f32>, ShardedMap<u128, i32>>("values of type f32, not i32");
+    refuses::<ShardedMap<[f64; 2], u32>, ShardedMap<u128, u32>>("keys of type [f64; 2], not u128");
+    refuses::<Map<i64, u32>, Map<[u32; 2], u32>>("keys of type i64, not [u32; 2]");
+    refuses::<Map<u64, [f32; 3]>, Map<u64, [u32; 3]>>("values of type [f32; 3], not [u32; 3]");
+    refuses::<Map<i64, [f32; 3]>, Map<u64, [f32; 3]>>("keys of type i64, not u64");
+    refuses::<Map<u64, f64>, Map<u64, i64>>("values of type f64, not i64");
     refuses::<Chained<i32, f32>, Chained<u32, f32>>("keys of type i32, not u32");
     refuses::<Chained<u32, f32>, Chained<u32, i32>>("values of type f32, not i32");
     refuses::<RowMap<[i32; 3]>, RowMap<[f32; 3]>>("keys of type [i32; 3], not [f32; 3]");
     refuses::<RowMap<f64>, RowMap<u64>>("keys of type f64, not u64");
     refuses::<ShardedRowMap<i64>, ShardedRowMap<u64>>("keys of type i64, not u64");
-    refuses::<Map<Price, u32>, Map<u64, u32>>("keys of type f64, not u64");
-    refuses::<Map<i64, u32>, Map<Price, u32>>("keys of type i64, not f64");
-    refuses::<ShardedMap<Price, u32>, ShardedMap<u64, u32>>("keys of type f64, not u64");
-    refuses::<ShardedMap<u64, ()>, ShardedMap<Price, ()>>("keys of type u64, not f64");
-    refuses::<Chained<Place, f32>, Chained<u32, f32>>("keys of type i32, not u32");
-    refuses::<Chained<u32, f32>, Chained<Place, f32>>("keys of type u32, not i32");
-    refuses::<ArenaMap<Price, [u32; 3]>, ArenaMap<u64, [u32; 3]>>("keys of type f64, not u64");
-    refuses::<ArenaMap<u64, [u32; 3]>, ArenaMap<Price, [u32; 3]>>("keys of type u64, not f64");
-    refuses::<WideMap<u64, u32>, Map<Price, u32>>("keys of type u64, not f64");
 
     loads::<Map<i64, f32>, Map<i64, f32>>();
-    loads::<Map<i64, f32>, WideMap<i64, f32>>();
-    loads::<Map<u32, Celsius>, Map<u32, f32>>();
-    loads::<ArenaMap<u64, [f32; 3]>, ArenaMap<u64, [f32; 3]>>();
-    loads::<Map<u64, f64>, ArenaMap<u64, f64>>();
+    loads::<Map<u64, [f32; 3]>, Map<u64, [f32; 3]>>();
+    loads::<Map<f64, u32>, ShardedMap<f64, u32>>();
+    loads::<Map<u64, u64>, Map<u64, [u32; 2]>>();
     loads::<ShardedMap<i32, f64>, Map<i32, f64>>();
     loads::<RowMap<[i32; 3]>, RowMap<[i32; 3]>>();
     loads::<ShardedRowMap<i64>, ShardedRowMap<i64>>();
     loads::<Chained<i32, f32>, Chained<i32, f32>>();
-    loads::<Map<Price, u32>, Map<Price, u32>>();
-    loads::<Map<Price, u32>, WideMap<f64, u32>>();
-    loads::<WideMap<f64, u32>, ShardedMap<Price, u32>>();
-    loads::<ArenaMap<Price, [u32; 3]>, ArenaMap<Price, [u32; 3]>>();
-    loads::<Map<Price, u32>, Map<Id, u32>>();
     // Types of one's own and arrays of `u8` are bytes, which fit every type of that size, and an unsigned number is as good as its
     // parts.
     loads::<Map<Id, f32>, Map<u64, f32>>();
     loads::<Map<i64, f32>, Map<Id, f32>>();
-    loads::<WideMap<[u8; 16], u32>, WideMap<u128, u32>>();
-    loads::<WideMap<u128, u32>, WideMap<[u64; 2], u32>>();
-    loads::<Map<u64, u32>, WideMap<[u32; 2], u32>>();
-    loads::<ArenaMap<u64, [u8; 12]>, ArenaMap<u64, [f32; 3]>>();
+    loads::<Map<[u8; 16], u32>, Map<u128, u32>>();
+    loads::<Map<u128, u32>, Map<[u64; 2], u32>>();
+    loads::<Map<u64, u32>, Map<[u32; 2], u32>>();
+    loads::<Map<u64, [u8; 12]>, Map<u64, [f32; 3]>>();
+}
+
+/// Of maps of every layout.
+#[test]
+fn a_builder_says_what_types_of_ones_own_are() {
+    fn check<K: Key, V: Value>(other_key: Kind, other_value: Kind) {
+        let builder = || Map::<K, V>::builder(&device());
+        let mut bytes = Vec::new();
+        let (key, value) = (Kind::of::<i32>(), Kind::of::<f32>());
+        let map = builder().key_kind(key).value_kind(value).build().unwrap();
+        map.insert(&two::<K>(), &two::<V>()).unwrap();
+        map.save_to(&mut bytes).unwrap();
+        let header = Header::read(&mut &bytes[..]).unwrap();
+        assert_eq!(header.key_kind, Some(key));
+        assert_eq!(header.value_kind, Some(value));
+        let refused = builder().key_kind(other_key).load_from(&bytes[..]);
+        assert!(matches!(cause(refused), FileError::KeyType { .. }));
+        let refused = builder().value_kind(other_value).load_from(&bytes[..]);
+        assert!(matches!(cause(refused), FileError::ValueType { .. }));
+        let kept = builder().key_kind(key).load_from(&bytes[..]).unwrap();
+        let mut again = Vec::new();
+        kept.save_to(&mut again).unwrap();
+        let header = Header::read(&mut &again[..]).unwrap();
+        assert_eq!(header.key_kind, Some(key));
+        // Nothing is said of them.
+        assert!(builder().load_from(&bytes[..]).is_ok());
+    }
+    let (unsigned, signed) = (Kind::of::<u32>(), Kind::of::<i32>());
+    check::<Id, Id>(unsigned, signed);
+    check::<Id, [Id; 2]>(unsigned, signed);
+    check::<[Id; 2], Id>(unsigned, signed);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! gate between the calls that replace and those that remove.
 
 use gpumap::executor::{Config, Trace};
-use gpumap::{ArenaMap, ArenaMapBuilder, Device, Key, Map, Value};
+use gpumap::{Device, Key, Map, Numeric, Word, WordKey};
 use gpumap_kernels::kernels::Encoding;
 
 use super::calls::{Told, calls_side_by_side, keys_of_call, stored};
@@ -31,7 +31,7 @@ impl WholeMap for Arenas {
     ];
 
     /// The values in the slots are the numbers of the cells, whatever `V` is.
-    fn check<K: Key, V: Value<Bits = K::Bits>>(
+    fn check<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(
         encoding: Encoding,
         seed: u64,
         config: Config,
@@ -39,8 +39,8 @@ impl WholeMap for Arenas {
     ) -> Result<(), String> {
         let device = Device::cpu_with(config);
         let executor = device.executor().expect("a CPU device");
-        let ids = Map::<K, u32>::builder(&device).encoding(encoding);
-        let map: ArenaMap<K, Line> = ArenaMapBuilder::with_ids(ids)
+        let map = Map::<K, Line>::builder(&device)
+            .encoding(encoding)
             .capacity(6)
             .hash_seed(seed)
             .build()
@@ -64,7 +64,7 @@ impl WholeMap for Arenas {
 }
 
 /// Every cell is in one place: a slot, or the ring.
-fn cells_add_up<K: Key>(map: &ArenaMap<K, Line>) -> Result<(), String> {
+fn cells_add_up<K: Key>(map: &Map<K, Line>) -> Result<(), String> {
     let audit = map.audit().map_err(|error| error.to_string())?;
     let mut found = [audit.stored, audit.free, audit.retired].concat();
     let mut all = audit.all;
@@ -77,7 +77,7 @@ fn cells_add_up<K: Key>(map: &ArenaMap<K, Line>) -> Result<(), String> {
 }
 
 /// Call number `n`.
-fn call<K: Key>(map: &ArenaMap<K, Line>, seed: u64, n: u64) -> Told {
+fn call<K: Key>(map: &Map<K, Line>, seed: u64, n: u64) -> Told {
     let bits = keys_of_call::<K>(n * 3, seed, BATCH, KEYS);
     let keys: Vec<K> = bits.iter().map(|&bits| key(bits)).collect();
     let own = |i: usize| 1 + n * BATCH + i as u64;

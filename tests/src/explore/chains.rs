@@ -3,7 +3,7 @@
 
 use gpumap::chained::{Answer, Operation};
 use gpumap::executor::{Config, Trace};
-use gpumap::{ChainedMap, Device, Key, Value};
+use gpumap::{ChainedMap, Device, Numeric, Word, WordKey};
 use gpumap_kernels::kernels::Encoding;
 
 use super::calls::{Told, calls_side_by_side, keys_of_call};
@@ -25,7 +25,7 @@ pub struct Chains;
 impl WholeMap for Chains {
     const CONFIGURATION: &'static str = "chains under calls";
 
-    fn check<K: Key, V: Value<Bits = K::Bits>>(
+    fn check<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(
         encoding: Encoding,
         seed: u64,
         config: Config,
@@ -51,7 +51,7 @@ impl WholeMap for Chains {
 }
 
 /// Call number `n`: some inserts, some removals, some lookups; or room is made, alone.
-fn call<K: Key, V: Value<Bits = K::Bits>>(map: &ChainedMap<K, V>, seed: u64, n: u64) -> Told {
+fn call<K: WordKey, V: Word<Bits = K::Bits>>(map: &ChainedMap<K, V>, seed: u64, n: u64) -> Told {
     if (n + seed) % 8 == 7 {
         let compacted = map.compact().map(drop);
         return compacted.map(|()| Vec::new()).map_err(|e| e.to_string());

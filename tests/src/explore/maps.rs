@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 
 use gpumap::executor::{Config, Trace};
-use gpumap::{Device, Key, Map, Value};
+use gpumap::{Device, Key, Map, Numeric, Word, WordKey};
 use gpumap_kernels::kernels::Encoding;
 
 use super::calls::{Told, calls_side_by_side, keys_of_call, stored};
@@ -54,7 +54,7 @@ impl Dump {
 }
 
 /// The calls of a map.
-struct Calls<'a, K: Key, V: Value> {
+struct Calls<'a, K: Key, V: Numeric> {
     map: &'a Map<K, V>,
     dumps: Mutex<Vec<Dump>>,
     seed: u64,
@@ -73,7 +73,7 @@ impl<const BUILDS: bool> WholeMap for Maps<BUILDS> {
         "growth under calls"
     };
 
-    fn check<K: Key, V: Value<Bits = K::Bits>>(
+    fn check<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(
         encoding: Encoding,
         seed: u64,
         config: Config,
@@ -120,7 +120,7 @@ impl<const BUILDS: bool> WholeMap for Maps<BUILDS> {
     }
 }
 
-impl<K: Key, V: Value> Calls<'_, K, V> {
+impl<K: Key, V: Numeric> Calls<'_, K, V> {
     /// Makes call number `n`, which begins at a time.
     fn make(&self, n: u64, begin: u64) -> Told {
         let map = self.map;

@@ -1,7 +1,7 @@
 //! Cases of whole maps under the calls of several threads: one of each kind of slots.
 
 use gpumap::executor::{Config, Trace};
-use gpumap::{Key, Value};
+use gpumap::{Numeric, Word, WordKey};
 use gpumap_kernels::kernels::Encoding;
 
 use super::{Case, Run};
@@ -22,7 +22,7 @@ pub trait WholeMap {
     ///
     /// # Errors
     /// What was wrong.
-    fn check<K: Key, V: Value<Bits = K::Bits>>(
+    fn check<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(
         encoding: Encoding,
         seed: u64,
         config: Config,
@@ -45,11 +45,7 @@ pub fn cases<M: WholeMap>() -> Vec<Case> {
     M::FORMATS.into_iter().zip(runs).map(case).collect()
 }
 
-fn play<M: WholeMap, T: Key + Value<Bits = <T as Key>::Bits>>(
-    encoding: Encoding,
-    seed: u64,
-    config: Config,
-) -> Run {
+fn play<M: WholeMap, T: WordKey + Numeric>(encoding: Encoding, seed: u64, config: Config) -> Run {
     let mut trace = Trace::default();
     let outcome = M::check::<T, T>(encoding, seed, config, &mut trace);
     Run { trace, outcome }

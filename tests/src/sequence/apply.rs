@@ -1,12 +1,12 @@
 //! Mixed batches of a sequence: what each key is to be answered.
 
-use gpumap::{Answer, Error, Key, Operation, Value};
+use gpumap::{Answer, Error, Key, Numeric, Operation};
 
 use super::Sequence;
 use super::plan::Mix;
 use crate::{Batch, key_bits, value_bits};
 
-impl<K: Key, V: Value> Sequence<'_, K, V> {
+impl<K: Key, V: Numeric> Sequence<'_, K, V> {
     /// `apply` to distinct keys, of which the first one counts.
     pub(super) fn apply(&mut self, mix: &Mix) {
         let (mut batch, mut operations) = (Batch::of([]), Vec::new());

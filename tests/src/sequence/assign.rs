@@ -1,12 +1,12 @@
 //! Batches with new values for keys that are present.
 
-use gpumap::{Key, Merge, Number, Value};
+use gpumap::{Key, Merge, Number, Numeric};
 
 use super::Sequence;
 use super::plan::Pairs;
 use crate::{Batch, oracle};
 
-impl<K: Key, V: Value> Sequence<'_, K, V> {
+impl<K: Key, V: Numeric> Sequence<'_, K, V> {
     /// The pairs of a batch whose keys are present.
     fn present(&self, batch: &Batch<K, V>) -> Vec<(u64, u64)> {
         let is_there = |(k, _): &(u64, u64)| self.oracle.contains_key(k);

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gpumap::primitives::Element;
-use gpumap::{Key, Map, Value};
+use gpumap::{Key, Map, Numeric};
 
 use crate::oracle::difference;
 use crate::{Oracle, Target, key_bits, value_bits};
@@ -95,7 +95,7 @@ impl Common {
 
 /// Soaks a map of these pairs. `meddle` gets it before the last look at it: for a test that something
 /// wrong is noticed.
-pub fn run<K: Key + Element, V: Value + Element>(
+pub fn run<K: Key + Element, V: Numeric + Element>(
     on: &Target,
     options: &Options,
     meddle: impl FnOnce(&Map<K, V>),
@@ -153,7 +153,7 @@ pub fn run<K: Key + Element, V: Value + Element>(
 }
 
 /// Compares all that a map holds, as every verb that looks shows it.
-fn last_look<K: Key, V: Value>(map: &Map<K, V>, expected: &Oracle) -> Result<(), String> {
+fn last_look<K: Key, V: Numeric>(map: &Map<K, V>, expected: &Oracle) -> Result<(), String> {
     let (keys, values) = map.retrieve_all().map_err(|error| error.to_string())?;
     let pairs = keys.iter().zip(&values);
     let found: Oracle = pairs.map(|(&k, &v)| (key_bits(k), value_bits(v))).collect();

@@ -1,7 +1,7 @@
 //! One thread of a soak: its keys, what it knows about them, and the verbs that it calls.
 
 use gpumap::primitives::{Element, Predicate};
-use gpumap::{Buffer, Key, Map, Merge, Stream, Value};
+use gpumap::{Buffer, Key, Map, Merge, Numeric, Stream};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -23,7 +23,7 @@ pub fn shared_key<K: Key>(first: u64, i: usize) -> K {
 /// The result of a call: nothing, or what was wrong.
 type Checked = Result<(), String>;
 
-pub struct Worker<'m, K: Key, V: Value> {
+pub struct Worker<'m, K: Key, V: Numeric> {
     map: &'m Map<K, V>,
     common: &'m Common,
     options: &'m Options,
@@ -58,7 +58,7 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> Ch
     Err(format!("{what} says {found:?}, not {expected:?}"))
 }
 
-impl<'m, K: Key + Element, V: Value + Element> Worker<'m, K, V> {
+impl<'m, K: Key + Element, V: Numeric + Element> Worker<'m, K, V> {
     pub fn new(
         map: &'m Map<K, V>,
         common: &'m Common,

@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use gpumap::executor::Config;
-use gpumap::{ChainedMap, Device, Error, Growth, Key, Map, MapBuilder, Merge, Value};
+use gpumap::{
+    ChainedMap, Device, Error, Growth, Key, Map, MapBuilder, Merge, Numeric, Word, WordKey,
+};
 use gpumap_kernels::hash::{KeyHash, mix64};
 use gpumap_kernels::table::MAX_WALK;
 use gpumap_tests::adversary::colliding_keys;
@@ -16,12 +18,12 @@ use gpumap_tests::{Oracle, Target, contents, key, key_bits, on_pairs, value_bits
 const KNOWN: u64 = 0x5eed;
 
 /// Pairs that the walk of one key has room for.
-fn walk_slots<K: Key, V: Value>() -> usize {
+fn walk_slots<K: Key, V: Numeric>() -> usize {
     MAX_WALK as usize * 64 / slot_bytes::<K, V>()
 }
 
 /// Colliding keys with values by writer 1.
-fn pairs<K: Key, V: Value>(n: usize) -> (Vec<K>, Vec<V>) {
+fn pairs<K: Key, V: Numeric>(n: usize) -> (Vec<K>, Vec<V>) {
     let keys: Vec<K> = colliding_keys(KNOWN, n).into_iter().map(key).collect();
     let values = keys.iter().map(|&k| value_by(k, 1)).collect();
     (keys, values)
@@ -29,7 +31,7 @@ fn pairs<K: Key, V: Value>(n: usize) -> (Vec<K>, Vec<V>) {
 
 #[test]
 fn keys_made_against_one_seed_do_not_slow_another_map_down() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = walk_slots::<K, V>() * 3 / 4;
         let (keys, values) = pairs::<K, V>(n);
         let mean = |builder: MapBuilder<K, V>| {
@@ -68,7 +70,7 @@ fn every_map_has_a_seed_of_its_own() {
 }
 
 /// Panics unless a map holds some of the pairs, each under its key, and no others.
-fn assert_holds_some<K: Key, V: Value>(map: &Map<K, V>, offered: &Oracle, keys: &[K]) {
+fn assert_holds_some<K: Key, V: Numeric>(map: &Map<K, V>, offered: &Oracle, keys: &[K]) {
     let held = contents(map);
     assert!(held.iter().all(|(k, v)| offered.get(k) == Some(v)));
     let got = map.get(keys).unwrap();
@@ -85,7 +87,7 @@ fn assert_holds_some<K: Key, V: Value>(map: &Map<K, V>, offered: &Oracle, keys: 
 }
 
 /// Stores more colliding keys than a walk has room for, by every verb; looks them up, removes them.
-fn hammer<K: Key, V: Value>(on: &Target, growth: Growth, bulk_from: [usize; 3]) {
+fn hammer<K: Key, V: Numeric>(on: &Target, growth: Growth, bulk_from: [usize; 3]) {
     let room = walk_slots::<K, V>();
     let n = room + on.n(64, room);
     let (all_keys, all_values) = pairs::<K, V>(n);
@@ -142,7 +144,7 @@ fn hammer<K: Key, V: Value>(on: &Target, growth: Growth, bulk_from: [usize; 3]) 
 
 #[test]
 fn keys_that_all_hash_to_one_slab_end() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         // A kernel that spins hangs a GPU; a slab is read in well under a microsecond.
         let most = Duration::from_secs(on.n(240, 30) as u64);
         let never = [usize::MAX; 3];
@@ -163,7 +165,7 @@ fn keys_that_all_hash_to_one_slab_end() {
 
 #[test]
 fn colliding_keys_take_no_more_steps_than_their_walks_have() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         if on.device().is_cuda() {
             return; // Steps are counted on the executor.
         }
@@ -189,7 +191,7 @@ fn colliding_keys_take_no_more_steps_than_their_walks_have() {
 
 #[test]
 fn a_chain_of_colliding_keys_is_long_and_right() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let _watchdog = Watchdog::after("a long chain", Duration::from_secs(120));
         let n = 1_500;
         let (keys, values) = pairs::<K, V>(n);
@@ -219,7 +221,7 @@ fn a_chain_of_colliding_keys_is_long_and_right() {
 
 #[test]
 fn pairs_in_the_order_of_a_map_with_the_same_seed() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         // They come page by page: the first ones all belong to the first pages of the other map.
         let n = on.n(20_000, 1_000_000);
         let keys: Vec<K> = (1..=n as u64).map(key).collect();
@@ -248,7 +250,7 @@ fn pairs_in_the_order_of_a_map_with_the_same_seed() {
 
 #[test]
 fn keys_of_one_region_find_room_down_to_the_last_few() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         // When most of them have found room, those that are left are few beside those that have. In a small table a
         // region of a small part of the hash range is less than one page, and two doublings may help none of its keys.
         let n = 40_000 / on.stride(4);
@@ -282,7 +284,7 @@ fn of_scattered_regions(n: usize, parts: u32, share: u64, choice: u64) -> Vec<u6
 
 #[test]
 fn keys_of_scattered_regions_find_room() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         if !on.is_native() && !on.device().is_cuda() {
             return; // The tables are large, and when they grow is decided on the host.
         }

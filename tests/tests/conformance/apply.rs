@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use gpumap::{Answer, Buffer, Error, Growth, Key, Map, Operation, Value};
+use gpumap::{Answer, Buffer, Error, Growth, Key, Map, Numeric, Operation};
 use gpumap_tests::pairs::{nth_key, value_by};
 use gpumap_tests::{
     Batch, Oracle, Shape, Target, assert_holds, contents, key_bits, on_every_format, on_every_pair,
@@ -38,7 +38,7 @@ fn expected(held: &mut Oracle, operation: Operation, key: u64, value: u64) -> An
 }
 
 /// An answer with the bits of its value.
-fn bits<V: Value>(answer: Answer<V>) -> Answer<u64> {
+fn bits<V: Numeric>(answer: Answer<V>) -> Answer<u64> {
     match answer {
         Answer::Absent => Answer::Absent,
         Answer::Present(value) => Answer::Present(value_bits(value)),
@@ -48,7 +48,7 @@ fn bits<V: Value>(answer: Answer<V>) -> Answer<u64> {
 }
 
 /// Applies a batch of distinct keys, and compares all answers.
-fn apply<K: Key, V: Value>(
+fn apply<K: Key, V: Numeric>(
     map: &Map<K, V>,
     held: &mut Oracle,
     operations: &[Operation],
@@ -71,7 +71,7 @@ fn mixed(n: usize, round: usize) -> Vec<Operation> {
 
 #[test]
 fn answers_of_every_operation() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let most = on.n(700, 200_000);
         for n in [0, 1, 31, 33, 257, most] {
             let map = on.map::<K, V>(8 * n);
@@ -88,7 +88,7 @@ fn answers_of_every_operation() {
 
 #[test]
 fn absent_keys_of_full_slabs() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(1_200, 300_000);
         for page_slabs in [2, 512] {
             // Built, so that slabs say which keys have passed them; and nearly full.
@@ -112,7 +112,7 @@ fn absent_keys_of_full_slabs() {
 
 #[test]
 fn a_mix_that_may_not_fit_makes_the_map_grow() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(1_500, 300_000);
         let map = on.builder().page_slabs(8).submaps(3).build().unwrap();
         let mut held = Oracle::new();
@@ -127,7 +127,7 @@ fn a_mix_that_may_not_fit_makes_the_map_grow() {
 
 #[test]
 fn a_mix_without_room_is_refused_as_a_whole() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let builder = on.builder().growth(Growth::Fixed).submap_slots(&[64]);
         let map: Map<K, V> = builder.build().unwrap();
         let first = Batch::<K, V>::numbered(0..40, 1);
@@ -151,7 +151,7 @@ fn a_mix_without_room_is_refused_as_a_whole() {
 
 #[test]
 fn keys_without_room_are_placed_later() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         // It promises more room than it has.
         let shape = Shape::new::<K, V>(&[8, 64, 8], 1, 3);
         let builder = shape.builder::<K, V>(on).capacity(2_000);
@@ -168,7 +168,7 @@ fn keys_without_room_are_placed_later() {
 
 #[test]
 fn equal_keys_in_one_batch() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(40, 5_000) as u64;
         let map = on.map::<K, V>(10 * n as usize);
         // Each key once stored and once removed, in some order, and looked up beside that.
@@ -204,7 +204,7 @@ fn equal_keys_in_one_batch() {
 
 #[test]
 fn device_buffers_and_codes_that_mean_nothing() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let stream = on.stream();
         let map = on.map::<K, V>(2_000);
         let batch = Batch::<K, V>::numbered(0..500, 1);
@@ -281,7 +281,7 @@ fn device_buffers_and_codes_that_mean_nothing() {
 
 #[test]
 fn operations_on_the_device_are_counted_where_room_is_short() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let few = 50;
         let many = on.n(20_000, 100_000) as u64;
         let map: Map<K, V> = on
@@ -320,7 +320,7 @@ fn operations_on_the_device_are_counted_where_room_is_short() {
 
 #[test]
 fn mixes_of_many_threads() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(300, 20_000) as u64;
         let map = &on.map::<K, V>(40 * n as usize);
         // Threads share keys: what each gets must be a value that some thread wrote.

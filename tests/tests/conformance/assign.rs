@@ -1,7 +1,7 @@
 //! `update` and `update_with`: present keys get new values, absent keys stay absent, and the map stays as large as
 //! it is.
 
-use gpumap::{Buffer, Error, Growth, Key, Merge, Value};
+use gpumap::{Buffer, Error, Growth, Key, Merge, Numeric};
 use gpumap_tests::device::noting;
 use gpumap_tests::pairs::nth_key;
 use gpumap_tests::{
@@ -9,7 +9,7 @@ use gpumap_tests::{
 };
 
 /// The pairs of a batch whose keys are present.
-fn present<'a, K: Key, V: Value>(
+fn present<'a, K: Key, V: Numeric>(
     held: &'a Oracle,
     batch: &'a Batch<K, V>,
 ) -> impl Iterator<Item = (u64, u64)> + 'a {
@@ -18,7 +18,7 @@ fn present<'a, K: Key, V: Value>(
 
 #[test]
 fn merging_into_present_keys_equals_plain_rust() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(900, 200_000) as u64;
         let map = on.map::<K, V>(n as usize);
         let first = Batch::<K, V>::numbered(0..n, 1);
@@ -40,7 +40,7 @@ fn merging_into_present_keys_equals_plain_rust() {
 
 #[test]
 fn a_map_without_room_takes_new_values() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let builder = on.builder::<K, V>().growth(Growth::Fixed);
         let map = builder.submap_slots(&[64]).build().unwrap();
         let mut n = 0;
@@ -60,7 +60,7 @@ fn a_map_without_room_takes_new_values() {
 
 #[test]
 fn nothing_and_what_does_not_fit_together() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let map = on.map::<K, V>(10);
         let stream = on.stream();
         let batch = Batch::<K, V>::numbered(0..5, 1);

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use gpumap::op::{self, Execute, Op};
-use gpumap::{Buffer, Input, Key, Map, Merge, PinnedBuffer, Value};
+use gpumap::{Buffer, Input, Key, Map, Merge, Numeric, PinnedBuffer};
 use gpumap_tests::device::noting;
 use gpumap_tests::pairs::{nth_key, patterns, value_by};
 use gpumap_tests::{
@@ -100,7 +100,7 @@ const ROWS: &[(Do, Numbers)] = &[
     (Take, |n| (0..n + 40).collect()),
 ];
 
-fn batch<K: Key, V: Value>(numbers: Vec<u64>, round: usize) -> Batch<K, V> {
+fn batch<K: Key, V: Numeric>(numbers: Vec<u64>, round: usize) -> Batch<K, V> {
     let special = patterns(size_of::<K>());
     let (keys, values) = numbers
         .into_iter()
@@ -155,7 +155,7 @@ impl Told {
 }
 
 /// An operation that counts and has no answers for single keys.
-fn counting<'a, K: Key, V: Value>(
+fn counting<'a, K: Key, V: Numeric>(
     what: Do,
     keys: &'a (impl Input<K> + ?Sized),
     values: &'a (impl Input<V> + ?Sized),
@@ -172,7 +172,7 @@ fn counting<'a, K: Key, V: Value>(
 }
 
 /// Runs an operation, and waits.
-fn run<K: Key, V: Value>(
+fn run<K: Key, V: Numeric>(
     map: &Map<K, V>,
     what: Do,
     keys: &(impl Input<K> + ?Sized),
@@ -229,7 +229,7 @@ fn pinned<T: bytemuck::Pod>(on: &Target, elements: &[T]) -> PinnedBuffer<T> {
     buffer
 }
 
-fn run_in<K: Key, V: Value>(
+fn run_in<K: Key, V: Numeric>(
     on: &Target,
     form: Form,
     map: &Map<K, V>,
@@ -275,7 +275,7 @@ fn run_in<K: Key, V: Value>(
 }
 
 /// Compares what an operation said and did with what it should, and brings the oracle to where the map is.
-fn check<K: Key, V: Value>(
+fn check<K: Key, V: Numeric>(
     held: &mut Oracle,
     map: &Map<K, V>,
     what: Do,
@@ -346,7 +346,7 @@ fn check<K: Key, V: Value>(
 }
 
 /// Runs the script on an empty map.
-fn script<K: Key, V: Value>(on: &Target, map: &Map<K, V>, n: u64, form: Form) {
+fn script<K: Key, V: Numeric>(on: &Target, map: &Map<K, V>, n: u64, form: Form) {
     let mut held = Oracle::new();
     for (round, &(what, numbers)) in ROWS.iter().enumerate() {
         let batch = batch::<K, V>(numbers(n), round);
@@ -364,7 +364,7 @@ fn most(n: u64) -> usize {
 
 #[test]
 fn of_every_size() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         for n in [5, 31, 32, 33, 255, 256, 257, on.n(700, 500_003) as u64] {
             script(on, &on.map::<K, V>(most(n)), n, Form::Host);
         }
@@ -374,7 +374,7 @@ fn of_every_size() {
 
 #[test]
 fn in_every_form() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         for form in FORMS {
             let n = on.n(140, 30_011) as u64;
             script(on, &on.map::<K, V>(most(n)), n, form);
@@ -385,7 +385,7 @@ fn in_every_form() {
 
 #[test]
 fn of_every_pair_of_types() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(100, 50_000) as u64;
         script(on, &on.map::<K, V>(most(n)), n, Form::Host);
     }
@@ -394,7 +394,7 @@ fn of_every_pair_of_types() {
 
 #[test]
 fn on_maps_that_take_them_in_every_way() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = (on.n(400, 40_000) / on.stride(3)) as u64;
         let builder = || on.builder::<K, V>().capacity(most(n));
         let bytes = on.n(256, 16 << 10);

@@ -1,7 +1,7 @@
 //! Large batches, which are sorted by hash, and empty maps that are built: the same results as for
 //! batches that are not. The thresholds are lowered, so that small batches take those ways.
 
-use gpumap::{Buffer, Error, Growth, Key, Map, MapBuilder, Merge, Value};
+use gpumap::{Buffer, Error, Growth, Key, Map, MapBuilder, Merge, Numeric};
 use gpumap_tests::device::noting;
 use gpumap_tests::pairs::{self, nth_key, slot_bytes, value_by};
 use gpumap_tests::{
@@ -16,7 +16,7 @@ const NEVER: usize = usize::MAX;
 const ALL: [usize; 3] = [1; 3];
 
 /// Maps of several shapes for `n` pairs: named builders, thresholds not yet set.
-fn shapes<K: Key, V: Value>(on: &Target, n: usize) -> [(&'static str, MapBuilder<K, V>); 5] {
+fn shapes<K: Key, V: Numeric>(on: &Target, n: usize) -> [(&'static str, MapBuilder<K, V>); 5] {
     let of = || on.builder().capacity(n).hash_seed(SEED);
     [
         ("by default", of()),
@@ -91,7 +91,7 @@ fn cases<K: Key>(n: u64) -> [Case; 8] {
     ]
 }
 
-fn batch<K: Key, V: Value>(n: u64, key_of: &dyn Fn(u64) -> u64) -> Batch<K, V> {
+fn batch<K: Key, V: Numeric>(n: u64, key_of: &dyn Fn(u64) -> u64) -> Batch<K, V> {
     Batch::of((0..n).map(|i| {
         let bits = key_of(i);
         (bits, value_bits(value_by::<K, V>(key(bits), i as u8)))
@@ -100,7 +100,7 @@ fn batch<K: Key, V: Value>(n: u64, key_of: &dyn Fn(u64) -> u64) -> Batch<K, V> {
 
 #[test]
 fn an_empty_map_is_built() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(300, 1_500) as u64;
         for (i, (name, distinct, key_of)) in cases::<K>(n).into_iter().enumerate() {
             let batch = batch::<K, V>(n, &key_of);
@@ -131,7 +131,7 @@ fn an_empty_map_is_built() {
 /// that filled the home, are there before.
 #[test]
 fn a_key_that_comes_twice_is_found_wherever_its_pairs_lie() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = 230;
         let map: Map<K, V> = on
             .builder()
@@ -174,7 +174,7 @@ fn a_key_that_comes_twice_is_found_wherever_its_pairs_lie() {
 /// More keys call a page home than their walks find room for there, though it has a slot for each: all pages but one.
 #[test]
 fn pairs_that_find_no_room_in_a_page_are_found_elsewhere() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let map: Map<K, V> = on
             .builder()
             .submap_slots(&[2_048])
@@ -219,7 +219,7 @@ fn pairs_that_find_no_room_in_a_page_are_found_elsewhere() {
 /// 1.43 for slabs of four slots, 1.10 and 1.22 for eight.
 #[test]
 fn pairs_of_a_built_map_lie_near_their_homes() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let wide = slot_bytes::<K, V>() == 16;
         // Native blocks move no pair that is placed to make room for another one nearer to its home.
         let most = match (on.is_native(), wide) {
@@ -254,7 +254,7 @@ fn pairs_of_a_built_map_lie_near_their_homes() {
 }
 
 /// Half of the pairs are there, and gone later.
-fn use_map<K: Key, V: Value>(map: &Map<K, V>, second: &Batch<K, V>) {
+fn use_map<K: Key, V: Numeric>(map: &Map<K, V>, second: &Batch<K, V>) {
     let n = second.len() as u64;
     let first = Batch::<K, V>::numbered(n / 2..n + n / 2, 1);
     let new = map.insert(&first.keys, &first.values).unwrap();
@@ -298,7 +298,7 @@ fn use_map<K: Key, V: Value>(map: &Map<K, V>, second: &Batch<K, V>) {
 
 #[test]
 fn a_map_in_use_takes_sorted_batches() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(250, 1_500) as u64;
         let all = cases::<K>(n).map(|(name, _, key_of)| (name, batch::<K, V>(n, &key_of)));
         let ways = [
@@ -322,7 +322,7 @@ fn a_map_in_use_takes_sorted_batches() {
 
 #[test]
 fn every_verb_of_every_pair() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(500, 20_000) as u64;
         // The map is empty before each of the first rounds, with tombstones in the later ones.
         let map: Map<K, V> = on
@@ -360,7 +360,7 @@ fn every_verb_of_every_pair() {
 
 #[test]
 fn outcomes_are_those_of_the_batch_as_it_came() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = 400;
         let map: Map<K, V> = on.builder().capacity(n).bulk_from(ALL).build().unwrap();
         let batch = Batch::<K, V>::numbered(0..n as u64, 1);
@@ -381,7 +381,7 @@ fn outcomes_are_those_of_the_batch_as_it_came() {
 
 #[test]
 fn maps_grow_for_batches_that_are_sorted() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(1_500, 30_000) as u64;
         for submaps in [1, 4] {
             let map: Map<K, V> = on
@@ -407,7 +407,7 @@ fn maps_grow_for_batches_that_are_sorted() {
 
 #[test]
 fn a_batch_that_does_not_fit_is_refused_whole() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         for submap_slots in [vec![200], vec![100, 60]] {
             let map: Map<K, V> = on
                 .builder()
@@ -439,7 +439,7 @@ fn a_batch_that_does_not_fit_is_refused_whole() {
 
 #[test]
 fn without_memory_to_sort_batches_go_in_as_they_are() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(1_000, 20_000) as u64;
         let pair = size_of::<K>() + size_of::<V>();
         let batch = Batch::<K, V>::numbered(0..n, 1);
@@ -465,7 +465,7 @@ fn without_memory_to_sort_batches_go_in_as_they_are() {
 
 #[test]
 fn many_pages_are_built() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(3_000, 1_000_000) as u64;
         for copies in [1, 2, 10] {
             let distinct = n / copies;
@@ -488,7 +488,7 @@ fn many_pages_are_built() {
 
 #[test]
 fn many_threads_store_in_one_empty_map() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(1_000, 20_000) as u64;
         let map: Map<K, V> = on
             .builder()

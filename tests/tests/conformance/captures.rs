@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use gpumap::primitives::{Op, Order, Predicate, Primitives};
 use gpumap::{
-    ArenaMap, Buffer, ChainedMap, Error, Event, Merge, Operation, PinnedBuffer, Result, RowMap,
-    Stream, StringRowMap, WideMap,
+    Buffer, ChainedMap, Error, Event, Map, Merge, Operation, PinnedBuffer, Result, RowMap, Stream,
+    StringRowMap,
 };
 use gpumap_tests::captures::{CapturedStream, Captures};
 use gpumap_tests::faults::Watchdog;
@@ -178,7 +178,7 @@ fn other_maps_and_primitives() {
         let beside = Beside::on(on);
         let keys = &batch(on)[..1_000];
         let values: Vec<[u64; 4]> = keys.iter().map(|&key| [key; 4]).collect();
-        let arena = beside.run("arena", || ArenaMap::<u64, [u64; 4]>::new(on.device()));
+        let arena = beside.run("arena", || Map::<u64, [u64; 4]>::new(on.device()));
         assert_eq!(
             beside.run("arena insert", || arena.insert(keys, &values)),
             1_000
@@ -227,9 +227,9 @@ fn calls_on_a_captured_stream() {
         let [mut found, mut wide_found] =
             [(); 2].map(|()| Buffer::<u64>::zeroed(&other, 3).unwrap());
         let map = on.map::<u64, u64>(100);
-        let arena = ArenaMap::<u64, u64>::new(on.device()).unwrap();
+        let arena = Map::<u64, u64>::new(on.device()).unwrap();
         let chained = ChainedMap::<u64, u64>::with_capacity(on.device(), 100).unwrap();
-        let wide = WideMap::<u128, u64>::new(on.device()).unwrap();
+        let wide = Map::<u128, u64>::new(on.device()).unwrap();
         let rows = RowMap::<u128>::new(on.device()).unwrap();
         let strings = StringRowMap::new(on.device()).unwrap();
         let words = ["one", "two", "three"];
@@ -302,7 +302,7 @@ fn calls_on_a_captured_stream() {
             ),
             (
                 "wide launch_with",
-                Box::new(|| wide.launch_with(stream, |_| launch())),
+                Box::new(|| wide.launch_with_rows(stream, |_| launch())),
             ),
             (
                 "chained launch_with",

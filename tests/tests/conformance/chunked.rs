@@ -1,7 +1,7 @@
 //! Large batches of the host, which go to the device in chunks: the same results as for batches that do
 //! not. Chunks are made small, so that small batches have many.
 
-use gpumap::{Buffer, Error, Growth, Key, Map, Merge, PinnedBuffer, Value};
+use gpumap::{Buffer, Error, Growth, Key, Map, Merge, Numeric, PinnedBuffer};
 use gpumap_tests::device::noting;
 use gpumap_tests::faults::try_every_call;
 use gpumap_tests::pairs::nth_key;
@@ -16,7 +16,7 @@ fn small(on: &Target) -> usize {
 }
 
 /// A map that takes batches in such chunks, and has room for `n` pairs.
-fn map<K: Key, V: Value>(on: &Target, n: usize) -> Map<K, V> {
+fn map<K: Key, V: Numeric>(on: &Target, n: usize) -> Map<K, V> {
     on.builder()
         .capacity(n)
         .chunking(1, small(on), true)
@@ -32,7 +32,7 @@ fn in_locked<T: bytemuck::Pod>(on: &Target, elements: &[T]) -> PinnedBuffer<T> {
 }
 
 /// Looks keys up in every way that returns to the host, and compares with what should be there.
-fn ask<K: Key, V: Value>(on: &Target, map: &Map<K, V>, keys: &[K], held: &Oracle) {
+fn ask<K: Key, V: Numeric>(on: &Target, map: &Map<K, V>, keys: &[K], held: &Oracle) {
     let n = keys.len();
     let expected: Vec<Option<u64>> = keys
         .iter()
@@ -98,7 +98,7 @@ fn ask<K: Key, V: Value>(on: &Target, map: &Map<K, V>, keys: &[K], held: &Oracle
 
 #[test]
 fn lookups_tell_the_host() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(2_000, 300_000) as u64;
         let batch = Batch::<K, V>::numbered((0..n).step_by(2), 1);
         let held: Oracle = batch.bits().collect();
@@ -117,7 +117,7 @@ fn lookups_tell_the_host() {
 
 #[test]
 fn outputs_that_are_too_short_are_refused() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let map = map::<K, V>(on, 100);
         let keys: Vec<K> = (0..100).map(nth_key).collect();
         let (mut values, mut found) = (vec![value::<V>(0); 100], vec![7u8; 99]);
@@ -144,7 +144,7 @@ fn outputs_that_are_too_short_are_refused() {
 
 #[test]
 fn the_host_gets_all_pairs_into_its_own_memory() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(3_000, 2_000_000);
         let map = map::<K, V>(on, n);
         let batch = Batch::<K, V>::numbered(0..n as u64, 1);
@@ -166,7 +166,7 @@ fn the_host_gets_all_pairs_into_its_own_memory() {
 
 #[test]
 fn keys_without_room_are_placed_after_the_last_chunk() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         // It promises more room than it has.
         let shape = Shape::new::<K, V>(&[8, 64, 8], 1, 3);
         let builder = shape.builder::<K, V>(on).capacity(1_000);
@@ -189,7 +189,7 @@ fn keys_without_room_are_placed_after_the_last_chunk() {
 
 #[test]
 fn a_batch_without_room_grows_the_map_or_is_refused_as_a_whole() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(2_000, 2_000_000);
         let batch = Batch::<K, V>::numbered(0..n as u64, 1);
         let growing = on.builder().chunking(1, small(on), true).build().unwrap();
@@ -213,7 +213,7 @@ fn a_batch_without_room_grows_the_map_or_is_refused_as_a_whole() {
 }
 
 /// A map with pairs, which takes all batches in chunks that the caller copies: so the same calls fail.
-fn one_thread<K: Key, V: Value>(on: &Target) -> gpumap::Result<Map<K, V>> {
+fn one_thread<K: Key, V: Numeric>(on: &Target) -> gpumap::Result<Map<K, V>> {
     let builder = on.builder().hash_seed(1).capacity(1_000);
     let map = builder.chunking(1, 256, false).build()?;
     let pairs = Batch::<K, V>::numbered(0..100, 1);
@@ -223,7 +223,7 @@ fn one_thread<K: Key, V: Value>(on: &Target) -> gpumap::Result<Map<K, V>> {
 
 #[test]
 fn calls_fail_between_chunks() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let more = Batch::<K, V>::numbered(50..250, 2);
         let (keys, values) = (&more.keys, &more.values);
         let build = one_thread::<K, V>;
@@ -253,7 +253,7 @@ fn calls_fail_between_chunks() {
 
 #[test]
 fn threads_share_the_lanes() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(600, 50_000) as u64;
         let map = &map::<K, V>(on, 8 * n as usize);
         std::thread::scope(|scope| {

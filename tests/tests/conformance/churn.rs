@@ -1,11 +1,11 @@
 //! Pairs that come and go at a constant number: the map stays as large and as fast as it was.
 
-use gpumap::{Key, Map, Value};
+use gpumap::{Key, Map, Numeric};
 use gpumap_tests::device::noting;
 use gpumap_tests::{Batch, Oracle, Target, assert_holds, on_every_format};
 
 /// Replaces a hundredth of `n` pairs by new ones, again and again.
-fn churn<K: Key, V: Value>(
+fn churn<K: Key, V: Numeric>(
     map: &Map<K, V>,
     n: u64,
     rounds: u64,
@@ -37,7 +37,7 @@ fn churn<K: Key, V: Value>(
 
 #[test]
 fn replacing_one_percent_a_thousand_times() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(1_000, 500_000);
         // With a tenth to spare it is compacted now and then. Without, it grows, once.
         for (spare, times) in [(n / 9, 1.0), (0, 2.2)] {
@@ -54,7 +54,7 @@ fn replacing_one_percent_a_thousand_times() {
 
 #[test]
 fn a_fixed_map_at_its_capacity_is_never_full() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(1_000, 100_000);
         for submaps in [1, 3] {
             let map = on
@@ -73,7 +73,7 @@ fn a_fixed_map_at_its_capacity_is_never_full() {
 
 #[test]
 fn one_key_that_comes_and_goes() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let map = on.map::<K, V>(0);
         let slots = map.slots();
         for round in 0..500 {

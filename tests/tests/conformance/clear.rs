@@ -1,12 +1,12 @@
 //! `clear`: the map is as good as new, in the same memory.
 
-use gpumap::{Key, Merge, Value};
+use gpumap::{Key, Merge, Numeric};
 use gpumap_tests::pairs::nth_key;
 use gpumap_tests::{Batch, Oracle, Target, assert_holds, contents, on_every_format};
 
 #[test]
 fn a_cleared_map_is_empty_and_can_be_used_again() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(800, 1_000_000);
         let on = &on.with_memory_budget(u64::MAX);
         for submaps in [1, 2, 9] {
@@ -55,7 +55,7 @@ fn a_cleared_map_is_empty_and_can_be_used_again() {
 
 #[test]
 fn clearing_gives_the_whole_capacity_back() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let map = on.fixed::<K, V>(64);
         let slots = map.slots() as u64;
         for round in 0..3 {
@@ -76,7 +76,7 @@ fn clearing_gives_the_whole_capacity_back() {
 
 #[test]
 fn an_empty_map_may_be_cleared() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let map = on.map::<K, V>(0);
         map.clear().unwrap();
         map.clear().unwrap();

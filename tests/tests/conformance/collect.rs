@@ -1,6 +1,6 @@
 //! Maps from iterators and iterators into maps: as a `HashMap`, the last pair of a key counts.
 
-use gpumap::{Device, Error, Key, Map, Value};
+use gpumap::{Device, Error, Key, Map, Numeric};
 use gpumap_tests::pairs::{nth_key, value_by};
 use gpumap_tests::{
     Oracle, Target, assert_holds, contents, key_bits, on_every_format, on_every_pair, value_bits,
@@ -8,7 +8,7 @@ use gpumap_tests::{
 
 /// Pairs of `distinct` keys, written by one writer after the other, in an iterator that does not
 /// know its length.
-fn pairs<K: Key, V: Value>(n: u64, distinct: u64) -> impl Iterator<Item = (K, V)> + Clone {
+fn pairs<K: Key, V: Numeric>(n: u64, distinct: u64) -> impl Iterator<Item = (K, V)> + Clone {
     (0..2 * n).filter(|i| i % 2 == 1).map(move |i| {
         let number = i / 2;
         let k = nth_key::<K>(number * number % distinct);
@@ -16,13 +16,13 @@ fn pairs<K: Key, V: Value>(n: u64, distinct: u64) -> impl Iterator<Item = (K, V)
     })
 }
 
-fn bits<K: Key, V: Value>(pairs: impl Iterator<Item = (K, V)>) -> Oracle {
+fn bits<K: Key, V: Numeric>(pairs: impl Iterator<Item = (K, V)>) -> Oracle {
     pairs.map(|(k, v)| (key_bits(k), value_bits(v))).collect()
 }
 
 #[test]
 fn the_last_pair_of_a_key_counts() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         // Beyond what is collected on the host before it goes to the device.
         let n = on.n(70_000, 1_000_000) as u64;
         for distinct in [7, n / 3] {
@@ -42,7 +42,7 @@ fn the_last_pair_of_a_key_counts() {
 
 #[test]
 fn every_kind_of_pair() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let all: Vec<(K, V)> = pairs(400, 90).collect();
         let map = Map::from_pairs(on.device(), all.iter().copied()).unwrap();
         assert_holds(&map, &bits(all.iter().copied()));
@@ -68,7 +68,7 @@ fn collected_on_the_best_device() {
 
 #[test]
 fn an_error_leaves_what_came_before() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let on = on.with_memory_budget(400_000);
         let map = on.map::<K, V>(100);
         let first: Vec<(K, V)> = pairs(50, 1_000).collect();

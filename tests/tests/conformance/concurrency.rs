@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::thread;
 
-use gpumap::{Error, Key, Merge, Value};
+use gpumap::{Error, Key, Merge, Numeric};
 use gpumap_tests::device::noting;
 use gpumap_tests::oracle::paired;
 use gpumap_tests::pairs::{mask, nth_key, writer_of};
@@ -42,7 +42,7 @@ fn together(threads: u8, run: impl Fn(u8) + Sync) {
 
 #[test]
 fn one_inserter_wins_per_key() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(1_000, 400_000) as u64;
         for (submaps, pieces) in [(1, 1), (1, 7), (9, 3)] {
             noting(
@@ -84,7 +84,7 @@ fn one_inserter_wins_per_key() {
 
 #[test]
 fn sums_of_many_adders_are_exact() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let keys = on.n(40, 10_000) as u64;
         let n = on.n(1_500, 500_000);
         // Room for all batches at once, and room that makes each of them wait for the others.
@@ -119,7 +119,7 @@ fn sums_of_many_adders_are_exact() {
 
 #[test]
 fn adders_count_each_key_exactly() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let keys = on.n(60, 2_000) as u64;
         let rounds = on.n(20, 400) as u64;
         let map = on.map::<K, V>(usize::from(THREADS) * (keys * rounds) as usize);
@@ -140,7 +140,7 @@ fn adders_count_each_key_exactly() {
 
 #[test]
 fn readers_beside_writers_see_whole_pairs_of_their_own_key() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         const WRITERS: u8 = 3;
         let n = on.n(6_000, 3_000_000) as u64;
         let steps = 30;
@@ -217,7 +217,7 @@ fn readers_beside_writers_see_whole_pairs_of_their_own_key() {
 
 #[test]
 fn readers_beside_adders_see_sums_grow() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         const ADDERS: u8 = 3;
         let keys = 50;
         let (rounds, per_round) = (on.n(20, 60) as u64, on.n(4, 50) as u64);
@@ -266,7 +266,7 @@ fn readers_beside_adders_see_sums_grow() {
 
 #[test]
 fn batches_that_may_not_fit_are_whole_or_absent() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         // Each thread has ten batches; together they reserve several times the slots.
         let map = on.map_of::<K, V>(&[on.n(96, 256)]);
         let size = map.slots() as u64 / 16;
@@ -304,7 +304,7 @@ fn batches_that_may_not_fit_are_whole_or_absent() {
 
 #[test]
 fn a_refused_batch_takes_nothing_of_the_others() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let map = on.map_of::<K, V>(&[on.n(256, 2_048)]);
         let slots = map.slots() as u64;
         for round in (0..on.n(6, 30) as u64).step_by(on.stride(3)) {
@@ -348,7 +348,7 @@ fn a_refused_batch_takes_nothing_of_the_others() {
 
 #[test]
 fn the_length_is_exact_when_all_have_returned() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(300, 50_000) as u64;
         // Planned so tightly that some calls run beside others and some alone.
         let map = on.map::<K, V>(2 * n as usize);
@@ -382,7 +382,7 @@ fn the_length_is_exact_when_all_have_returned() {
 
 #[test]
 fn what_is_taken_out_has_every_addition() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         const ADDERS: u8 = 3;
         // Two of them have cells of their own.
         let keys: Vec<K> = (0..20).map(nth_key).chain([key(!0), key(!1)]).collect();
@@ -437,7 +437,7 @@ fn what_is_taken_out_has_every_addition() {
 
 #[test]
 fn clear_beside_all_other_verbs() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(500, 20_000) as u64;
         let map = on.map::<K, V>(8 * n as usize);
         let clearing = AtomicBool::new(true);

@@ -11,13 +11,16 @@ use gpumap::op::{self, Execute};
 use gpumap::primitives::{Element, Predicate};
 use gpumap::sharded::Ranks;
 use gpumap::{
-    ArenaMap, ChainedMap, Chunk, Device, Error, Key, Map, Result, ShardedMap, Value, WideMap,
+    ChainedMap, Chunk, Device, Error, Key, Layout, Map, Numeric, Result, ShardedMap, Value, Word,
+    WordKey,
 };
 use gpumap_tests::blob::{Bytes, blobs, tag};
 use gpumap_tests::device::noting;
 use gpumap_tests::group::on_every_group;
-use gpumap_tests::pairs::{nth_key, patterns};
-use gpumap_tests::{Target, key, key_bits, on_every_blob, on_pairs, value, value_bits};
+use gpumap_tests::pairs::{Halves32, Halves64, nth_key, patterns};
+use gpumap_tests::{
+    Target, key, key_bits, on_every_blob, on_every_target, on_pairs, value, value_bits,
+};
 
 /// A map, and where it lives.
 trait Contents<K: Key, V: Pod>: Execute<K, V> + Sized {
@@ -32,8 +35,8 @@ trait Contents<K: Key, V: Pod>: Execute<K, V> + Sized {
 
 /// For maps that live on `$on`. What comes first gives chunks out, then comes what loads one from bytes.
 macro_rules! contents {
-    ($each:expr, $load:expr; $map:ident<$k:ident, $v:ident> on $on:ty: $($bound:tt)*) => {
-        impl<$k: Key, $v: $($bound)*> Contents<$k, $v> for $map<$k, $v> {
+    ($each:expr, $load:expr; $map:ident<$k:ident: $key:path, $v:ident: $value:path> on $on:ty) => {
+        impl<$k: $key, $v: $value> Contents<$k, $v> for $map<$k, $v> {
             type On = $on;
 
             fn chunks_of(&mut self, pairs: usize, take: &mut dyn FnMut(&Chunk<$k, $v>)) {
@@ -64,29 +67,19 @@ macro_rules! contents {
 }
 
 contents!(
-    |map, pairs, take| map.chunks(pairs).for_each(|chunk| take(&chunk.unwrap())),
-    |on, bytes| Self::builder(on).load_from(bytes);
-    Map<K, V> on Device: Value
-);
-contents!(
-    |map, pairs, take| map.chunks(pairs).for_each(|chunk| take(&chunk.unwrap())),
-    |on, bytes| Self::builder(on).load_from(bytes);
-    ArenaMap<K, V> on Device: Pod + Send + Sync
-);
-contents!(
-    |map, pairs, take| map.chunks(pairs).for_each(|chunk| take(&chunk.unwrap())),
-    |on, bytes| Self::builder(on).load_from(bytes);
-    ChainedMap<K, V> on Device: Value<Bits = K::Bits>
-);
-contents!(
     |map, pairs, take| map.for_each_chunk(pairs, |chunk| { take(chunk); Ok(()) }).unwrap(),
     |on, bytes| Self::builder(on).load_from(bytes);
-    WideMap<K, V> on Device: Value
+    Map<K: Key, V: Value> on Device
+);
+contents!(
+    |map, pairs, take| map.chunks(pairs).for_each(|chunk| take(&chunk.unwrap())),
+    |on, bytes| Self::builder(on).load_from(bytes);
+    ChainedMap<K: WordKey, V: Word<Bits = K::Bits>> on Device
 );
 contents!(
     |map, pairs, take| map.for_each_chunk(pairs, |chunk| { take(chunk); Ok(()) }).unwrap(),
     |on, bytes| Self::load_from(on, bytes);
-    ShardedMap<K, V> on Ranks: Value
+    ShardedMap<K: Key, V: Value> on Ranks
 );
 
 /// All that chunks have, in order of the bits.
@@ -173,13 +166,13 @@ fn give_and_take<K: Key, V: Pod, M: Contents<K, V>>(
     }
 }
 
-fn numbers<V: Value>(n: usize) -> Vec<V> {
+fn numbers<V: Numeric>(n: usize) -> Vec<V> {
     (0..n as u64).map(|i| value(7 * i + 3)).collect()
 }
 
 #[test]
 fn of_maps() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(20_000, 300_000);
         let make = || on.map::<K, V>(8);
         give_and_take::<K, V, Map<K, V>>(on.device(), n, make, numbers, |&v| value_bits(v));
@@ -188,29 +181,33 @@ fn of_maps() {
 }
 
 #[test]
-fn of_wide_maps() {
-    fn body<K: Key, V: Value>(on: &Target) {
+fn of_maps_by_row() {
+    fn body<K: Key, V: Numeric>(on: &Target) {
+        assert_eq!(Map::<K, V>::LAYOUT, Layout::Rows);
         let n = on.n(20_000, 300_000);
-        let make = || WideMap::<K, V>::new(on.device()).unwrap();
-        give_and_take::<K, V, WideMap<K, V>>(on.device(), n, make, numbers, |&v| value_bits(v));
+        let make = || Map::<K, V>::new(on.device()).unwrap();
+        give_and_take::<K, V, Map<K, V>>(on.device(), n, make, numbers, |&v| value_bits(v));
     }
-    on_pairs!(body: u32 => u64, u64 => u32);
+    on_every_target(|on| {
+        body::<Halves32, u64>(on);
+        body::<Halves64, u32>(on);
+    });
 }
 
 #[test]
 fn of_arena_maps() {
-    fn body<K: Key, V: Pod + Send + Sync>(on: &Target) {
+    fn body<K: Key, V: Value>(on: &Target) {
         let n = on.n(3_000, 300_000);
-        let make = || on.arena::<K, V>(8);
+        let make = || on.map::<K, V>(8);
         let values = |n: usize| blobs(0..n as u64);
-        give_and_take::<K, V, ArenaMap<K, V>>(on.device(), n, make, values, tag);
+        give_and_take::<K, V, Map<K, V>>(on.device(), n, make, values, tag);
     }
     on_every_blob!(body);
 }
 
 #[test]
 fn of_chained_maps() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let n = on.n(20_000, 300_000);
         for capacity in [0, n] {
             let make = || on.chained::<K, V>().capacity(capacity).build().unwrap();
@@ -235,9 +232,9 @@ fn of_groups() {
 
 #[test]
 fn chunks_of_an_arena_map_have_what_is_there() {
-    fn body<K: Key, V: Pod + Send + Sync>(on: &Target) {
+    fn body<K: Key, V: Value>(on: &Target) {
         let n = on.n(12_000, 100_000) as u64;
-        let map = on.arena::<K, V>(n as usize);
+        let map = on.map::<K, V>(n as usize);
         let keys: Vec<K> = (0..n).map(nth_key).collect();
         map.insert(&keys, &blobs(0..n)).unwrap();
         let mut chunks = map.chunks(1);
@@ -277,7 +274,9 @@ fn held<K: Key, V: Value>((keys, values): (Vec<K>, Vec<V>)) -> Vec<(u64, u64)> {
 }
 
 /// Several pairs with each key, those of the special ones in chains of their own.
-fn several<K: Key, V: Value<Bits = K::Bits>>(on: &Target) -> (ChainedMap<K, V>, Vec<(u64, u64)>) {
+fn several<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(
+    on: &Target,
+) -> (ChainedMap<K, V>, Vec<(u64, u64)>) {
     let map = on.chained::<K, V>().capacity(100).build().unwrap();
     let n = on.n(700, 50_000) as u64;
     let special = patterns(size_of::<K>()).into_iter().map(key::<K>);
@@ -292,7 +291,7 @@ fn several<K: Key, V: Value<Bits = K::Bits>>(on: &Target) -> (ChainedMap<K, V>, 
 
 #[test]
 fn several_pairs_of_a_key_come_back() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let (mut map, pairs) = several::<K, V>(on);
         assert_eq!(pairs_of(&mut map, 100, |&v| value_bits(v)), pairs);
         let bytes = map.saved_bytes();
@@ -301,15 +300,13 @@ fn several_pairs_of_a_key_come_back() {
         // Another kind of map would lose some.
         let one = Map::<K, V>::load_bytes(on.device(), &bytes);
         assert!(matches!(cause(one), FileError::Multimap));
-        let one = ArenaMap::<K, V>::load_bytes(on.device(), &bytes);
-        assert!(matches!(cause(one), FileError::Multimap));
     }
     on_pairs!(body: u32 => u32, u64 => u64);
 }
 
 #[test]
 fn a_key_that_comes_twice_in_a_file_has_two_pairs_only_if_a_multimap_was_saved() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let [first, second, absent]: [K; 3] = [0, 1, 2].map(nth_key);
         for (is_multimap, times) in [(false, 1), (true, 2)] {
             let mut header = Header::new::<K, V>(4);
@@ -331,7 +328,8 @@ fn a_key_that_comes_twice_in_a_file_has_two_pairs_only_if_a_multimap_was_saved()
 
 #[test]
 fn a_file_of_one_kind_of_map_is_loaded_by_others() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    /// With keys, or values, of type `R` the map has another layout.
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>, R: Key>(on: &Target) {
         let keys: Vec<K> = (0..500).map(nth_key).collect();
         let values = numbers::<V>(keys.len());
         let map = on.map::<K, V>(8);
@@ -340,23 +338,29 @@ fn a_file_of_one_kind_of_map_is_loaded_by_others() {
         let pairs = held((keys, values));
         let chained = ChainedMap::<K, V>::load_bytes(on.device(), &bytes).unwrap();
         assert_eq!(held(chained.retrieve_all().unwrap()), pairs);
-        let arena = ArenaMap::<K, V>::load_bytes(on.device(), &bytes).unwrap();
-        assert_eq!(held(arena.retrieve_all().unwrap()), pairs);
-        let back = Map::<K, V>::load_bytes(on.device(), &arena.saved_bytes()).unwrap();
+        let back = Map::<K, V>::load_bytes(on.device(), &chained.saved_bytes());
+        assert!(matches!(cause(back), FileError::Multimap));
+        let by_row = Map::<R, V>::load_bytes(on.device(), &bytes).unwrap();
+        assert_eq!(held(by_row.retrieve_all().unwrap()), pairs);
+        let back = Map::<K, V>::load_bytes(on.device(), &by_row.saved_bytes()).unwrap();
         assert_eq!(held(back.retrieve_all().unwrap()), pairs);
-        let wide = WideMap::<K, V>::load_bytes(on.device(), &bytes).unwrap();
-        assert_eq!(held(wide.retrieve_all().unwrap()), pairs);
-        let back = Map::<K, V>::load_bytes(on.device(), &wide.saved_bytes()).unwrap();
+        let cells = Map::<K, R>::load_bytes(on.device(), &bytes).unwrap();
+        assert_eq!(Map::<K, R>::LAYOUT, Layout::Cells);
+        assert_eq!(held(cells.retrieve_all().unwrap()), pairs);
+        let back = Map::<K, V>::load_bytes(on.device(), &cells.saved_bytes()).unwrap();
         assert_eq!(held(back.retrieve_all().unwrap()), pairs);
-        let wider = ArenaMap::<K, Bytes<9>>::load_bytes(on.device(), &bytes);
+        let wider = Map::<K, Bytes<9>>::load_bytes(on.device(), &bytes);
         assert!(matches!(cause(wider), FileError::ValueSize { .. }));
     }
-    on_pairs!(body: u32 => u32, u64 => u64);
+    on_every_target(|on| {
+        body::<u32, u32, Halves32>(on);
+        body::<u64, u64, Halves64>(on);
+    });
 }
 
 #[test]
 fn chained_maps_keep_what_a_predicate_holds_for() {
-    fn body<K: Key + Element, V: Value<Bits = K::Bits> + Element>(on: &Target) {
+    fn body<K: WordKey + Element, V: Numeric + Word<Bits = K::Bits> + Element>(on: &Target) {
         let (map, mut pairs) = several::<K, V>(on);
         let (high, bound) = (nth_key::<K>(3), value::<V>(2_000));
         for (of_keys, of_values) in [
@@ -382,8 +386,8 @@ fn chained_maps_keep_what_a_predicate_holds_for() {
 
 #[test]
 fn arena_maps_keep_what_a_predicate_holds_for() {
-    fn body<K: Key, V: Pod + Send + Sync>(on: &Target) {
-        let map = on.arena::<K, V>(8);
+    fn body<K: Key, V: Value>(on: &Target) {
+        let map = on.map::<K, V>(8);
         let n = on.n(400, 50_000) as u64;
         let keys: Vec<K> = (0..n).map(nth_key).collect();
         map.insert(&keys, &blobs(0..n)).unwrap();
@@ -399,9 +403,12 @@ fn arena_maps_keep_what_a_predicate_holds_for() {
             gpumap_tests::blob::assert_cells_add_up(&map);
         }
         // The cells are used again.
-        let cells = map.stats().unwrap().cells;
+        let cells = map.stats().unwrap().cells.unwrap().cells;
         map.insert(&keys, &blobs(0..n)).unwrap();
-        assert_eq!((map.len() as u64, map.stats().unwrap().cells), (n, cells));
+        assert_eq!(
+            (map.len() as u64, map.stats().unwrap().cells.unwrap().cells),
+            (n, cells)
+        );
     }
     on_every_blob!(body);
 }

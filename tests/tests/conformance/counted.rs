@@ -1,7 +1,7 @@
 //! Large batches that may not fit: they are sorted before their absent keys are counted, and what comes then goes
 //! from the same bins.
 
-use gpumap::{Growth, Key, Map, Merge, Value};
+use gpumap::{Growth, Key, Map, Merge, Numeric};
 use gpumap_tests::device::noting;
 use gpumap_tests::{
     Batch, Oracle, Target, assert_holds, contents, on_every_format, on_pairs, oracle,
@@ -17,7 +17,7 @@ const WAYS: [(&str, [usize; 3]); 2] = [
 
 #[test]
 fn every_verb_into_a_map_without_room() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(1_200, 50_000) as u64;
         for (way, from) in WAYS {
             noting(way, || {
@@ -65,7 +65,7 @@ fn every_verb_into_a_map_without_room() {
 /// What sorting takes is given back where the map cannot grow beside it.
 #[test]
 fn a_sorted_batch_needs_no_more_memory_than_one_as_it_came() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = (on.n(30_000, 200_000) / on.stride(3)) as u64;
         let first = Batch::<K, V>::numbered(0..n, 1);
         let batch = Batch::<K, V>::numbered(n / 2..2 * n, 2);

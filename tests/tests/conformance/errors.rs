@@ -2,7 +2,7 @@
 //! map and the device as they were.
 
 use gpumap::executor::Config;
-use gpumap::{Buffer, Device, Error, Key, Map, Merge, Result, Setting, Stream, Value};
+use gpumap::{Buffer, Device, Error, Key, Map, Merge, Numeric, Result, Setting, Stream};
 use gpumap_tests::scheduled::{on_limited_steps, overcommitted_map};
 use gpumap_tests::{
     Batch, Oracle, Target, assert_holds, key, on_every_format, on_every_target, value,
@@ -27,7 +27,7 @@ fn assert_untouched<T: bytemuck::Pod>(buffer: &Buffer<T>, what: &str) {
 }
 
 /// A map with some pairs, and what it holds.
-fn some_map<K: Key, V: Value>(on: &Target) -> (Map<K, V>, Oracle) {
+fn some_map<K: Key, V: Numeric>(on: &Target) -> (Map<K, V>, Oracle) {
     let map = on.map(100);
     let batch = Batch::<K, V>::numbered(0..60, 1);
     map.insert(&batch.keys, &batch.values).unwrap();
@@ -36,7 +36,7 @@ fn some_map<K: Key, V: Value>(on: &Target) -> (Map<K, V>, Oracle) {
 
 #[test]
 fn as_many_values_as_keys_are_needed() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let (map, held) = some_map::<K, V>(on);
         let batch = Batch::<K, V>::numbered(1_000..1_100, 1);
         let device_keys = Buffer::from_slice(&on.stream(), &batch.keys).unwrap();
@@ -61,7 +61,7 @@ fn as_many_values_as_keys_are_needed() {
 
 #[test]
 fn outputs_that_are_too_small_are_not_written_to() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let (map, held) = some_map::<K, V>(on);
         let keys: Vec<K> = Batch::<K, V>::numbered(0..60, 1).keys;
         let too_small = |result: Result<()>, given: usize| match result {
@@ -88,7 +88,7 @@ fn outputs_that_are_too_small_are_not_written_to() {
 
 #[test]
 fn memory_of_another_device_is_refused() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let (map, held) = some_map::<K, V>(on);
         let other = Target::new(Device::cpu_with(Config::default()), None);
         let batch = Batch::<K, V>::numbered(0..60, 2);
@@ -234,7 +234,7 @@ fn settings_out_of_range() {
 
 #[test]
 fn a_map_outlives_its_device_handle_and_streams() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let (map, keys) = {
             let device = on.device().clone();
             let stream = Stream::new(&device).unwrap();

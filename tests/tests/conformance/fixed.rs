@@ -3,8 +3,7 @@
 use gpumap::bytemuck::Pod;
 use gpumap::sharded::{Ranks, devices};
 use gpumap::{
-    ArenaMap, ChainedMap, Device, Error, Growth, Key, Map, Merge, Result, RowMap, ShardedMap,
-    Value, WideMap,
+    ChainedMap, Device, Error, Growth, Key, Map, Merge, Numeric, Result, RowMap, ShardedMap,
 };
 use gpumap_tests::device::noting;
 use gpumap_tests::faults::Subject;
@@ -116,8 +115,8 @@ fn no_map_has_more_pairs_than_its_capacity() {
                 set.insert_keys(keys).map(drop)
             });
 
-            let arena = ArenaMap::<u32, [u64; 5]>::builder(on.device()).capacity(wished);
-            let sizes = |map: &ArenaMap<u32, [u64; 5]>| (map.len(), map.capacity());
+            let arena = Map::<u32, [u64; 5]>::builder(on.device()).capacity(wished);
+            let sizes = |map: &Map<u32, [u64; 5]>| (map.len(), map.capacity());
             fill(
                 &arena.growth(fixed).build().unwrap(),
                 wished,
@@ -125,8 +124,8 @@ fn no_map_has_more_pairs_than_its_capacity() {
                 |map, keys| map.insert(keys, &vec![[7; 5]; keys.len()]).map(drop),
             );
 
-            let wide = WideMap::<[u32; 3], u32>::builder(on.device()).capacity(wished);
-            let sizes = |map: &WideMap<[u32; 3], u32>| (map.len(), map.capacity());
+            let wide = Map::<[u32; 3], u32>::builder(on.device()).capacity(wished);
+            let sizes = |map: &Map<[u32; 3], u32>| (map.len(), map.capacity());
             fill(
                 &wide.growth(fixed).build().unwrap(),
                 wished,
@@ -200,7 +199,7 @@ fn check<M: Subject>(map: &M, held: u64, store: impl Fn(&M, &[u64]) -> Result<us
 
 #[test]
 fn full_maps_are_as_they_were() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let map = on.fixed::<K, V>(100);
         let value_of = |i: u64| value::<V>(i * 3);
         let store = |map: &Map<K, V>, numbers: &[u64]| {
@@ -218,12 +217,12 @@ fn full_maps_are_as_they_were() {
 #[test]
 fn full_maps_of_large_values_are_as_they_were() {
     on_every_target(|on| {
-        let map = ArenaMap::<u64, [u64; 5]>::builder(on.device())
+        let map = Map::<u64, [u64; 5]>::builder(on.device())
             .capacity(100)
             .growth(Growth::Fixed)
             .build()
             .unwrap();
-        let store = |map: &ArenaMap<u64, [u64; 5]>, numbers: &[u64]| {
+        let store = |map: &Map<u64, [u64; 5]>, numbers: &[u64]| {
             let values: Vec<_> = numbers.iter().map(|&i| [i; 5]).collect();
             map.insert(numbers, &values)
         };
@@ -261,9 +260,9 @@ const CAPACITY: u64 = 100;
 
 #[test]
 fn full_wide_maps_are_as_they_were() {
-    fn body<K: Pod + Send + Sync, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let map = wide::<K, V>(on.device(), CAPACITY as usize);
-        let store = |map: &WideMap<K, V>, numbers: &[u64]| {
+        let store = |map: &Map<K, V>, numbers: &[u64]| {
             let values: Vec<V> = numbers.iter().map(|&i| value(i * 3)).collect();
             map.insert(&keys::<K>(numbers.iter().copied()), &values)
         };
@@ -281,14 +280,14 @@ fn full_wide_maps_are_as_they_were() {
     on_every_device::<[u8; 16]>(body::<[u8; 16], ()>);
 }
 
-fn wide<K: Pod, V: Value>(device: &Device, capacity: usize) -> WideMap<K, V> {
-    let builder = WideMap::builder(device).capacity(capacity);
+fn wide<K: Key, V: Numeric>(device: &Device, capacity: usize) -> Map<K, V> {
+    let builder = Map::builder(device).capacity(capacity);
     builder.growth(Growth::Fixed).build().unwrap()
 }
 
 #[test]
 fn wide_maps_use_the_room_of_removed_keys() {
-    fn body<K: Pod + Send + Sync>(on: &Target) {
+    fn body<K: Key>(on: &Target) {
         let map = wide::<K, u64>(on.device(), CAPACITY as usize);
         let all: Vec<u64> = (0..1_000).collect();
         map.insert(&keys::<K>(0..100), &all[..100]).unwrap();
@@ -369,14 +368,14 @@ fn full_row_maps_are_as_they_were() {
 
 #[test]
 fn files_bring_the_room_that_they_need() {
-    fn body<K: Pod + Send + Sync>(on: &Target) {
+    fn body<K: Key>(on: &Target) {
         let (device, batch) = (on.device(), keys::<K>(0..150));
         let values: Vec<u32> = (0..150).collect();
-        let map = WideMap::<K, u32>::new(device).unwrap();
+        let map = Map::<K, u32>::new(device).unwrap();
         map.insert(&batch, &values).unwrap();
         let mut bytes = Vec::new();
         map.save_to(&mut bytes).unwrap();
-        let builder = |capacity| WideMap::<K, u32>::builder(device).capacity(capacity);
+        let builder = |capacity| Map::<K, u32>::builder(device).capacity(capacity);
         for (capacity, room) in [(100, 150), (160, 160)] {
             let fixed = builder(capacity).growth(Growth::Fixed);
             let back = fixed.load_from(&bytes[..]).unwrap();
@@ -402,7 +401,7 @@ fn files_bring_the_room_that_they_need() {
 /// Growth by other factors than the usual ones.
 #[test]
 fn maps_with_rows_grow_by_a_factor() {
-    fn body<K: Pod>(on: &Target) {
+    fn body<K: Key>(on: &Target) {
         let device = on.device();
         for factor in [1.05, 1.5, 4.0] {
             noting(&format!("{factor}"), || {
@@ -418,7 +417,7 @@ fn maps_with_rows_grow_by_a_factor() {
         for factor in [1.0, 65.0, f64::NAN] {
             let growth = Growth::By(factor);
             let rows = RowMap::<K>::builder(device).growth(growth).build();
-            let wide = WideMap::<K, u32>::builder(device).growth(growth).build();
+            let wide = Map::<K, u32>::builder(device).growth(growth).build();
             assert!(matches!(rows.map(drop), Err(Error::Setting { .. })));
             assert!(matches!(wide.map(drop), Err(Error::Setting { .. })));
         }

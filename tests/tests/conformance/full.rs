@@ -1,6 +1,6 @@
 //! A map without room: batches that do not fit are refused whole, and everything ends.
 
-use gpumap::{Error, Growth, Key, Map, Merge, Value};
+use gpumap::{Error, Growth, Key, Map, Merge, Numeric};
 use gpumap_tests::device::noting;
 use gpumap_tests::pairs::{nth_key, value_by};
 use gpumap_tests::{
@@ -9,7 +9,7 @@ use gpumap_tests::{
 };
 
 /// Panics unless it is the refusal of this whole batch by this map.
-fn assert_refused<K: Key, V: Value>(
+fn assert_refused<K: Key, V: Numeric>(
     result: gpumap::Result<usize>,
     map: &Map<K, V>,
     batch_len: usize,
@@ -39,13 +39,13 @@ fn assert_refused<K: Key, V: Value>(
 }
 
 /// Pairs with these numbers, written by 1.
-fn numbered<K: Key, V: Value>(numbers: std::ops::Range<usize>) -> Batch<K, V> {
+fn numbered<K: Key, V: Numeric>(numbers: std::ops::Range<usize>) -> Batch<K, V> {
     Batch::numbered(numbers.start as u64..numbers.end as u64, 1)
 }
 
 #[test]
 fn every_slot_can_be_filled_and_no_more() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         for slots in [1, 4, 8, 100, on.n(200, 2_048)] {
             // The planned capacity decides whether a batch runs beside others or alone.
             for (batches, planned) in [(1, 0), (3, 0), (1, slots), (3, slots), (3, slots / 2)] {
@@ -89,7 +89,7 @@ fn every_slot_can_be_filled_and_no_more() {
 /// A batch that looks as if all of its keys were present, with the absent one at its end, is merged once or not at all.
 #[test]
 fn merges_of_present_keys_need_no_room() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         for how in [Merge::Add, Merge::Xor, Merge::Max] {
             for growth in [Growth::Fixed, Growth::default()] {
                 let slots = match growth {
@@ -129,7 +129,7 @@ fn merges_of_present_keys_need_no_room() {
 
 #[test]
 fn lookups_of_absent_keys_end() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         for submap_slots in [vec![1], vec![64], vec![4, 64, 512], vec![100; 9]] {
             let shape = Shape::new::<K, V>(&submap_slots, 8, 5);
             let map = shape.builder::<K, V>(on).build().unwrap();
@@ -143,7 +143,7 @@ fn lookups_of_absent_keys_end() {
 }
 
 /// Looks up keys that no test here stores.
-fn assert_absent<K: Key, V: Value>(map: &Map<K, V>, n: u64) {
+fn assert_absent<K: Key, V: Numeric>(map: &Map<K, V>, n: u64) {
     let absent: Vec<K> = (1 << 30..(1 << 30) + n).map(nth_key).collect();
     assert!(map.get(&absent).unwrap().iter().all(Option::is_none));
     assert!(map.contains(&absent).unwrap().iter().all(|&there| !there));
@@ -152,7 +152,7 @@ fn assert_absent<K: Key, V: Value>(map: &Map<K, V>, n: u64) {
 
 #[test]
 fn lookups_in_a_full_table_longer_than_a_walk_end() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         // A walk reaches 512 of its slabs.
         let map = Shape::of_slabs::<K, V>(516, 5)
             .builder::<K, V>(on)
@@ -183,7 +183,7 @@ fn lookups_in_a_full_table_longer_than_a_walk_end() {
 
 #[test]
 fn a_refused_batch_leaves_no_trace() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let slots = on.n(256, 2_048);
         for submap_slots in [vec![slots], vec![slots / 2; 2], vec![4, slots, 16]] {
             for before in [0, slots / 2] {
@@ -234,7 +234,7 @@ fn a_refused_batch_leaves_no_trace() {
 
 #[test]
 fn a_batch_of_duplicates_needs_room_for_its_distinct_keys_only() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let map = on.map_of::<K, V>(&[64]);
         let slots = map.slots() as u64;
         let numbers = (0..50 * slots).map(|i| i % slots);
@@ -261,7 +261,7 @@ fn a_batch_of_duplicates_needs_room_for_its_distinct_keys_only() {
 
 #[test]
 fn an_add_that_does_not_fit_changes_nothing() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let map = on.map_of::<K, V>(&[64]);
         let slots = map.slots();
         let first = numbered::<K, V>(0..slots - 2);
@@ -300,7 +300,7 @@ fn an_add_that_does_not_fit_changes_nothing() {
 
 #[test]
 fn the_reserved_words_have_room_of_their_own() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let map = on.map_of::<K, V>(&[8]);
         let mut held = Oracle::new();
         let ones = gpumap_tests::pairs::mask(size_of::<K>());
@@ -328,7 +328,7 @@ fn the_reserved_words_have_room_of_their_own() {
 
 #[test]
 fn a_map_that_refused_goes_on_working() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let map = on.fixed::<K, V>(100);
         let mut held = Oracle::new();
         let mut refused = 0;
@@ -358,7 +358,7 @@ fn a_map_that_refused_goes_on_working() {
 
 #[test]
 fn far_too_many_end_soon() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let map = on.fixed::<K, V>(on.n(1_000, 100_000));
         let n = on.n(20_000, 20_000_000);
         let batch = numbered::<K, V>(0..n);
@@ -383,7 +383,7 @@ fn far_too_many_end_soon() {
 
 #[test]
 fn a_map_that_promised_too_much_says_so() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         // More capacity than its submaps have slots: only a test can request that. The batch runs
         // beside others then, and cannot be undone.
         let shape = Shape::new::<K, V>(&[8, 64, 8], 1, 3);
@@ -409,7 +409,7 @@ fn a_map_that_promised_too_much_says_so() {
 
 #[test]
 fn a_map_that_promised_too_much_and_may_grow_does_and_loses_nothing() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let shape = Shape::new::<K, V>(&[8, 64, 8], 1, 3);
         let builder = shape.builder::<K, V>(on).capacity(1_000);
         let map = builder.growth(Growth::By(2.0)).build().unwrap();
@@ -423,7 +423,7 @@ fn a_map_that_promised_too_much_and_may_grow_does_and_loses_nothing() {
 
 #[test]
 fn a_map_that_promised_too_much_says_so_when_the_answer_is_waited_for() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let shape = Shape::new::<K, V>(&[8, 64, 8], 1, 3);
         let map = shape.builder::<K, V>(on).capacity(1_000).build().unwrap();
         let stream = on.stream();

@@ -1,6 +1,6 @@
 //! `get`, `get_or`, `get_into`, `get_or_into` and `contains`: five ways to look up the same.
 
-use gpumap::{Buffer, Key, Map, PinnedBuffer, Value};
+use gpumap::{Buffer, Key, Map, Numeric, PinnedBuffer};
 use gpumap_tests::device::noting;
 use gpumap_tests::pairs::{self, nth_key};
 use gpumap_tests::{
@@ -24,7 +24,7 @@ fn is_canary<T: bytemuck::Pod>(element: &T) -> bool {
 }
 
 /// Looks the keys up in every way and compares each answer with the oracle's.
-fn ask_all_ways<K: Key, V: Value>(on: &Target, map: &Map<K, V>, keys: &[K], oracle: &Oracle) {
+fn ask_all_ways<K: Key, V: Numeric>(on: &Target, map: &Map<K, V>, keys: &[K], oracle: &Oracle) {
     const BEYOND: usize = 5;
     let n = keys.len();
     let expected: Vec<Option<u64>> = keys
@@ -89,7 +89,7 @@ fn ask_all_ways<K: Key, V: Value>(on: &Target, map: &Map<K, V>, keys: &[K], orac
 
 #[test]
 fn present_and_absent_keys() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let most = on.n(9_001, 3_000_000);
         let map = on.map::<K, V>(most / 2 + 1);
         // Every second key of the sequence.
@@ -111,7 +111,7 @@ fn present_and_absent_keys() {
 /// As in tables that exceed the TLB reach of the device.
 #[test]
 fn keys_that_are_sorted_before_they_are_looked_up() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let most = on.n(9_001, 3_000_000);
         let map: Map<K, V> = on
             .builder()
@@ -140,7 +140,7 @@ fn keys_that_are_sorted_before_they_are_looked_up() {
 
 #[test]
 fn every_kind_of_pair() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let map = on.map::<K, V>(1_000);
         let batch = Batch::<K, V>::numbered(0..500, 3);
         map.insert(&batch.keys, &batch.values).unwrap();
@@ -152,7 +152,7 @@ fn every_kind_of_pair() {
 
 #[test]
 fn an_empty_map_has_nothing() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let mut keys: Vec<K> = pairs::patterns(size_of::<K>())
             .into_iter()
             .map(key)
@@ -169,7 +169,7 @@ fn an_empty_map_has_nothing() {
 
 #[test]
 fn every_bit_pattern_is_its_own_key() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let keys = pairs::patterns(size_of::<K>());
         let values = pairs::patterns(size_of::<V>());
         let asked: Vec<K> = keys.iter().map(|&bits| key(bits)).collect();
@@ -191,7 +191,7 @@ fn every_bit_pattern_is_its_own_key() {
 
 #[test]
 fn one_key_asked_for_many_times() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let map = on.map::<K, V>(100);
         let batch = Batch::<K, V>::numbered(0..50, 1);
         map.insert(&batch.keys, &batch.values).unwrap();
@@ -206,7 +206,7 @@ fn one_key_asked_for_many_times() {
 
 #[test]
 fn crowded_tables() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         // Every slot taken, so that a lookup walks over page ends, round the submap and off its
         // end.
         let slots = on.n(512, 2_048);
@@ -236,7 +236,7 @@ fn crowded_tables() {
 
 #[test]
 fn keys_from_everywhere() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let map = on.map::<K, V>(300);
         let batch = Batch::<K, V>::numbered(0..300, 1);
         map.insert(&batch.keys, &batch.values).unwrap();

@@ -1,7 +1,7 @@
 //! Growing, shrinking and compacting: no pair is lost, doubled or misplaced, and the map gets as
 //! large as the settings say.
 
-use gpumap::{Error, Growth, Key, Map, Merge, Setting, Value};
+use gpumap::{Error, Growth, Key, Map, Merge, Numeric, Setting};
 use gpumap_tests::device::noting;
 use gpumap_tests::pairs::nth_key;
 use gpumap_tests::{
@@ -10,7 +10,7 @@ use gpumap_tests::{
 };
 
 /// Growing maps of several shapes: as a whole, and submap by submap in pages that stay.
-fn shapes<K: Key, V: Value>(on: &Target) -> [(&'static str, Map<K, V>); 4] {
+fn shapes<K: Key, V: Numeric>(on: &Target) -> [(&'static str, Map<K, V>); 4] {
     let of = |submaps, page| {
         on.builder()
             .submaps(submaps)
@@ -28,7 +28,7 @@ fn shapes<K: Key, V: Value>(on: &Target) -> [(&'static str, Map<K, V>); 4] {
 
 #[test]
 fn from_one_slot_by_batches_of_every_size() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let large = on.n(20_000, 3_000_000);
         let steps = [(1, 200), (7, 100), (100, 30), (1_500, 6), (large, 2)];
         for (size, batches) in steps {
@@ -59,7 +59,7 @@ fn from_one_slot_by_batches_of_every_size() {
 
 #[test]
 fn every_storing_verb_grows() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(400, 200_000) as u64;
         for (shape, map) in shapes::<K, V>(on) {
             noting(shape, || {
@@ -96,7 +96,7 @@ fn every_storing_verb_grows() {
 
 #[test]
 fn pairs_are_met_wherever_they_went() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(300, 100_000) as u64;
         for (shape, map) in shapes::<K, V>(on) {
             noting(shape, || {
@@ -128,7 +128,7 @@ fn pairs_are_met_wherever_they_went() {
 
 #[test]
 fn present_keys_do_not_make_it_grow() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         for (shape, map) in shapes::<K, V>(on) {
             noting(shape, || {
                 let n = on.n(200, 100_000);
@@ -155,7 +155,7 @@ fn present_keys_do_not_make_it_grow() {
 
 #[test]
 fn copies_of_one_new_key_make_it_grow_little() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let map = on.map::<K, V>(1_000);
         let full = map.capacity();
         let batch = Batch::<K, V>::numbered(0..full as u64, 1);
@@ -208,7 +208,7 @@ fn the_factor_is_as_set() {
 
 #[test]
 fn reserved_room_is_there() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(700, 300_000);
         let fixed = ("fixed", on.fixed::<K, V>(10));
         for (shape, map) in shapes::<K, V>(on).into_iter().chain([fixed]) {
@@ -248,7 +248,7 @@ fn reserved_room_is_there() {
 
 #[test]
 fn shrinking_gives_back_what_is_not_needed() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let on = &on.with_memory_budget(u64::MAX);
         let n = on.n(2_000, 500_000);
         for (shape, map) in shapes::<K, V>(on) {
@@ -285,6 +285,6 @@ fn shrinking_gives_back_what_is_not_needed() {
     on_every_format!(body);
 }
 
-fn nth_value<V: Value>(bits: u64) -> V {
+fn nth_value<V: Numeric>(bits: u64) -> V {
     gpumap_tests::value(bits)
 }

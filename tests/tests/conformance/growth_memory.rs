@@ -1,12 +1,12 @@
 //! Growing with little memory: a batch goes in whole or not at all, whatever there is, and no more
 //! is used than the larger map and one submap.
 
-use gpumap::{Error, Key, Map, Merge, Result, Value};
+use gpumap::{Error, Key, Map, Merge, Numeric, Result};
 use gpumap_tests::device::noting;
 use gpumap_tests::{Batch, Oracle, Target, assert_holds, contents, on_every_format, oracle};
 
 /// The verbs that store, by number: how many pairs they say were new.
-fn store<K: Key, V: Value>(map: &Map<K, V>, verb: usize, batch: &Batch<K, V>) -> Result<usize> {
+fn store<K: Key, V: Numeric>(map: &Map<K, V>, verb: usize, batch: &Batch<K, V>) -> Result<usize> {
     let (keys, values) = (&batch.keys, &batch.values);
     match verb {
         0 => map.insert(keys, values),
@@ -21,7 +21,7 @@ fn store<K: Key, V: Value>(map: &Map<K, V>, verb: usize, batch: &Batch<K, V>) ->
 const VERBS: usize = 6;
 
 /// What that does to an oracle, for a batch whose keys all differ.
-fn model<K: Key, V: Value>(held: &mut Oracle, verb: usize, batch: &Batch<K, V>) {
+fn model<K: Key, V: Numeric>(held: &mut Oracle, verb: usize, batch: &Batch<K, V>) {
     match verb {
         1 | 5 => held.extend(batch.bits()),
         2 => drop(oracle::merge::<V>(held, batch.bits(), Merge::Xor)),
@@ -30,7 +30,7 @@ fn model<K: Key, V: Value>(held: &mut Oracle, verb: usize, batch: &Batch<K, V>) 
 }
 
 /// Panics unless memory was short, and the map is as it was.
-fn assert_refused<K: Key, V: Value>(stored: Result<usize>, map: &Map<K, V>, held: &Oracle) {
+fn assert_refused<K: Key, V: Numeric>(stored: Result<usize>, map: &Map<K, V>, held: &Oracle) {
     match stored {
         Err(Error::OutOfMemory { needed, available }) => {
             assert!(needed > available, "{needed} of {available}");
@@ -42,14 +42,14 @@ fn assert_refused<K: Key, V: Value>(stored: Result<usize>, map: &Map<K, V>, held
 }
 
 /// The map's pairs, in the room that the call before left behind.
-fn seen<K: Key, V: Value>(map: &Map<K, V>) -> Oracle {
+fn seen<K: Key, V: Numeric>(map: &Map<K, V>) -> Oracle {
     map.trim();
     contents(map)
 }
 
 #[test]
 fn whole_or_absent_whatever_memory_there_is() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(500, 100_000) as u64;
         let small = Batch::<K, V>::numbered(0..12, 1);
         // Mostly new keys, some of those there are, each once.
@@ -107,7 +107,7 @@ fn whole_or_absent_whatever_memory_there_is() {
 
 #[test]
 fn a_full_map_without_memory_still_updates_what_it_has() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         for submaps in [1, 4] {
             let n = on.n(600, 100_000);
             // Enough for what calls leave behind, not for another table.
@@ -159,7 +159,7 @@ fn a_full_map_without_memory_still_updates_what_it_has() {
 
 #[test]
 fn growing_submap_by_submap_takes_one_submap_more() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         const SUBMAPS: u64 = 8;
         let on = &on.with_memory_budget(u64::MAX);
         let builder = on.builder::<K, V>().capacity(on.n(150_000, 4_000_000));

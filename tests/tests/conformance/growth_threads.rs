@@ -4,7 +4,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
-use gpumap::{Key, Map, Merge, Value};
+use gpumap::{Key, Map, Merge, Numeric};
 use gpumap_tests::device::noting;
 use gpumap_tests::pairs::{nth_key, value_by, writer_of};
 use gpumap_tests::{
@@ -35,14 +35,14 @@ fn together(threads: u64, run: impl Fn(u64) + Sync) {
     });
 }
 
-fn maps<K: Key, V: Value>(on: &Target) -> [(&'static str, Map<K, V>); 2] {
+fn maps<K: Key, V: Numeric>(on: &Target) -> [(&'static str, Map<K, V>); 2] {
     let submaps = on.builder().submaps(5).page_slabs(2).build().unwrap();
     [("one submap", on.map(0)), ("five submaps", submaps)]
 }
 
 #[test]
 fn inserters_and_readers() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         const WRITERS: u64 = 4;
         let n = on.n(3_000, 1_000_000) as u64;
         let steps = 25;
@@ -96,7 +96,7 @@ fn inserters_and_readers() {
 
 #[test]
 fn counts_are_exact() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         const THREADS: u64 = 6;
         // In twelve parts of the same length.
         let keys = on.n(1_500, 240_000) as u64;
@@ -123,7 +123,7 @@ fn counts_are_exact() {
 
 #[test]
 fn each_thread_has_its_own_keys_come_and_go() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         const THREADS: u64 = 5;
         let n = on.n(150, 30_000) as u64;
         for (shape, map) in maps::<K, V>(on) {
@@ -159,7 +159,7 @@ fn each_thread_has_its_own_keys_come_and_go() {
 
 #[test]
 fn shrinking_and_reserving_beside_all_others() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(400, 50_000) as u64;
         for (shape, map) in maps::<K, V>(on) {
             noting(shape, || {

@@ -1,6 +1,6 @@
 //! `insert`: what it stores, what it leaves alone, and what it returns.
 
-use gpumap::{Buffer, Key, Merge, Value};
+use gpumap::{Buffer, Key, Merge, Numeric};
 use gpumap_tests::device::noting;
 use gpumap_tests::pairs::{self, nth_key, value_by};
 use gpumap_tests::{
@@ -10,7 +10,7 @@ use gpumap_tests::{
 
 #[test]
 fn every_bit_pattern_of_keys_and_values() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let keys = pairs::patterns(size_of::<K>());
         let values = pairs::patterns(size_of::<V>());
         let map = on.map::<K, V>(keys.len());
@@ -53,7 +53,7 @@ type Case<'a> = (&'static str, u64, Box<dyn Fn(u64) -> u64 + 'a>);
 
 #[test]
 fn duplicates_in_one_batch_are_stored_once() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(1_200, 1_000_000) as u64;
         let ones = pairs::mask(size_of::<K>());
         let number = |i: u64| key_bits(nth_key::<K>(i));
@@ -100,7 +100,7 @@ fn duplicates_in_one_batch_are_stored_once() {
 
 #[test]
 fn tiny_capacities_are_real_ones() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         for capacity in 0..20 {
             let map = on.map::<K, V>(capacity);
             assert!(map.capacity() >= capacity && map.slots() >= map.capacity().max(1));
@@ -128,7 +128,7 @@ fn tiny_capacities_are_real_ones() {
 
 #[test]
 fn every_shape_of_table() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(500, 100_000);
         let batch = Batch::<K, V>::numbered(0..n as u64, 1);
         let expected: Oracle = batch.bits().collect();
@@ -163,7 +163,7 @@ fn every_shape_of_table() {
 
 #[test]
 fn a_fixed_seed_gives_the_same_map_again() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let batch = Batch::<K, V>::numbered(0..100, 1);
         for seed in [0, 1, u64::MAX] {
             let map = on
@@ -181,7 +181,7 @@ fn a_fixed_seed_gives_the_same_map_again() {
 
 #[test]
 fn an_empty_batch_does_nothing() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let map = on.map::<K, V>(10);
         let stream = on.stream();
         let keys = Buffer::<K>::from_slice(&stream, &[]).unwrap();

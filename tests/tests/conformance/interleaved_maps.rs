@@ -7,13 +7,13 @@ use std::sync::Barrier;
 use gpumap::map_ref::MapRef;
 use gpumap::simt::kernel::Grid;
 use gpumap::simt::{kernel, kernel_args, thread};
-use gpumap::{Device, Error, Growth, Key, Map, Merge, Stream, Value};
+use gpumap::{Device, Error, Growth, Key, Map, Merge, Numeric, Stream};
 use gpumap_tests::pairs::{key_hash, nth_key, slot_bytes};
 use gpumap_tests::{Batch, Oracle, Target, assert_holds, contents, on_random_schedules, oracle};
 
 #[test]
 fn duplicates_across_blocks() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         for slots in [4, 8] {
             let map = on
                 .builder::<K, V>()
@@ -44,7 +44,7 @@ fn duplicates_across_blocks() {
 
 #[test]
 fn maps_that_are_built_and_batches_in_bins() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         for page_slabs in [2, 4] {
             let map = on
                 .builder()
@@ -75,7 +75,7 @@ fn maps_that_are_built_and_batches_in_bins() {
 /// have no slot agree on which pair makes way for which of them.
 #[test]
 fn pages_with_crowded_homes() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         const SLABS: u32 = 16;
         let slots = 64 / slot_bytes::<K, V>();
         let map: Map<K, V> = on
@@ -104,7 +104,7 @@ fn pages_with_crowded_homes() {
 
 #[test]
 fn a_refused_batch_of_several_blocks() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let map = on.map_of::<K, V>(&[8]);
         let slots = map.slots() as u64;
         let first = Batch::<K, V>::numbered(0..slots / 2, 1);
@@ -127,7 +127,7 @@ fn a_refused_batch_of_several_blocks() {
 
 #[test]
 fn sums_across_blocks() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         for distinct in [1, 2, 5] {
             let map = on.map::<K, V>(300);
             let batch = Batch::<K, V>::numbered((0..300).map(|i| i % distinct), 1);

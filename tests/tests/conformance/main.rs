@@ -38,6 +38,7 @@ mod interleaved_maps;
 mod interleaved_verbs;
 mod interleavings;
 mod ladder;
+mod layouts;
 mod litmus;
 mod memory;
 mod merge;

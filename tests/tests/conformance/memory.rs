@@ -1,12 +1,12 @@
 //! Device memory: too little of it is an error with figures, and nothing leaks.
 
-use gpumap::{Error, Key, Merge, Value};
+use gpumap::{Error, Key, Merge, Numeric};
 use gpumap_tests::device::noting;
 use gpumap_tests::{Batch, Oracle, Target, key, on_every_format, value, value_bits};
 
 #[test]
 fn capacities_beyond_all_memory() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let on = &on.with_memory_budget(u64::MAX);
         for capacity in [usize::MAX, usize::MAX / 16, 1 << 58] {
             for submaps in [1, 64] {
@@ -36,7 +36,7 @@ fn capacities_beyond_all_memory() {
 
 #[test]
 fn a_map_that_does_not_fit_its_budget() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let budget = 100_000;
         let on = &on.with_memory_budget(budget);
         // As a whole, and in submaps each of which would fit.
@@ -64,7 +64,7 @@ fn a_map_that_does_not_fit_its_budget() {
 
 #[test]
 fn a_batch_that_does_not_fit_the_memory() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         // As much as a map of this size needs, and a little.
         let capacity = 1_000;
         let measure = on.with_memory_budget(u64::MAX);
@@ -124,7 +124,7 @@ fn a_batch_that_does_not_fit_the_memory() {
 
 #[test]
 fn maps_free_what_they_took() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let on = &on.with_memory_budget(u64::MAX);
         for submaps in [1, 9] {
             let map = on
@@ -154,7 +154,7 @@ fn maps_free_what_they_took() {
 
 #[test]
 fn trimming_frees_what_calls_leave_behind() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let on = &on.with_memory_budget(u64::MAX);
         let map = on.fixed::<K, V>(1_000);
         let table = on.device().allocated_bytes();

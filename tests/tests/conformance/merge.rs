@@ -1,6 +1,6 @@
 //! `merge`: the same values as plain Rust computes, whatever the type, the batch and the order.
 
-use gpumap::{Key, Merge, Number, Value};
+use gpumap::{Key, Merge, Number, Numeric};
 use gpumap_tests::device::noting;
 use gpumap_tests::oracle::{is_nan, merged};
 use gpumap_tests::pairs::{Cents, Height, mask, nth_key, patterns};
@@ -32,7 +32,7 @@ macro_rules! on_every_number {
 
 /// The bits of a whole number between -1,000 and 1,000: sums of a few thousand of them are exact in
 /// every type, whatever the order.
-fn small<V: Value>(random: &mut SmallRng) -> u64 {
+fn small<V: Numeric>(random: &mut SmallRng) -> u64 {
     let number = random.random_range(-1_000i32..=1_000);
     match (V::NUMBER, size_of::<V>()) {
         (Number::Float, 4) => (number as f32).to_bits().into(),
@@ -43,7 +43,7 @@ fn small<V: Value>(random: &mut SmallRng) -> u64 {
 
 #[test]
 fn equals_plain_rust_with_duplicates() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let mut random = SmallRng::seed_from_u64(3);
         let special = patterns(size_of::<V>());
         let n = on.n(1_000, 500_000);
@@ -85,7 +85,7 @@ fn equals_plain_rust_with_duplicates() {
 
 #[test]
 fn every_pair_of_special_values() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let all = patterns(size_of::<V>());
         let n = all.len() as u64;
         let old = |i: u64| all[(i / n) as usize];
@@ -188,7 +188,7 @@ fn newtypes_are_merged_as_they_say() {
 
 #[test]
 fn a_merged_value_spoils_none_of_its_neighbours() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let ones = mask(size_of::<V>());
         // A full table: each slot has neighbours.
         let map = on.map_of::<K, V>(&[32]);
@@ -217,7 +217,7 @@ fn a_merged_value_spoils_none_of_its_neighbours() {
 
 #[test]
 fn counts_one_key_exactly() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(3_000, 5_000_000);
         for bits in [0, 5, !0, !0 - 1, !0 - 2] {
             let map = on.map::<K, V>(4);

@@ -1,13 +1,13 @@
 //! Pages in use that a large batch is added to: what they hold lies near its home still, in every format of a slot.
 
-use gpumap::{Buffer, Growth, Key, Map, Value};
+use gpumap::{Buffer, Growth, Key, Map, Numeric};
 use gpumap_tests::pairs::slot_bytes;
 use gpumap_tests::{Batch, Target, assert_holds, on_every_format};
 
 const NEVER: usize = usize::MAX;
 
 /// A map with half of its pairs made at one go, and the other half added in so many batches.
-fn filled<K: Key, V: Value>(on: &Target, load: f64, batches: u64) -> Map<K, V> {
+fn filled<K: Key, V: Numeric>(on: &Target, load: f64, batches: u64) -> Map<K, V> {
     let slots = on.n(16_384, 1 << 21);
     let map: Map<K, V> = on
         .builder()
@@ -39,7 +39,7 @@ fn filled<K: Key, V: Value>(on: &Target, load: f64, batches: u64) -> Map<K, V> {
 
 #[test]
 fn pairs_of_pages_that_were_added_to_lie_near_their_homes() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         // Of slabs with eight slots, and with four: the latter about as if pairs were stored one by one.
         for (load, batches, most) in [
             (0.8, 1, [1.09, 1.26]),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use gpumap::primitives::{Digit, MAX_PARTS, Primitives};
-use gpumap::{Buffer, Device, Error, Key, Value, executor};
+use gpumap::{Buffer, Device, Error, Key, Numeric, executor};
 use gpumap_kernels::hash::mix64;
 use gpumap_tests::device::noting;
 use gpumap_tests::{
@@ -14,7 +14,7 @@ use gpumap_tests::{
 type KeyOf<'a> = &'a dyn Fn(u64) -> u64;
 
 /// Partitions pairs in both forms, keys alone in both, and compares with a stable sort.
-fn check<K: Key, V: Value>(on: &Target, n: usize, digit: Digit, of: KeyOf, skip: usize) {
+fn check<K: Key, V: Numeric>(on: &Target, n: usize, digit: Digit, of: KeyOf, skip: usize) {
     let p = Primitives::new(on.device());
     let stream = on.stream();
     let keys: Vec<K> = (0..n as u64).map(|i| key(of(i))).collect();
@@ -115,7 +115,7 @@ fn check<K: Key, V: Value>(on: &Target, n: usize, digit: Digit, of: KeyOf, skip:
 
 #[test]
 fn any_digit_of_any_pair() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(3_000, 700_000);
         let bits = 8 * size_of::<K>() as u32;
         let digits = [
@@ -137,7 +137,7 @@ fn any_digit_of_any_pair() {
 
 #[test]
 fn any_length_and_alignment() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let digit = Digit::of_bits(0..4);
         for n in [
             0, 1, 2, 31, 32, 33, 511, 512, 513, 1_025, 6_143, 6_145, 12_289,
@@ -154,7 +154,7 @@ fn any_length_and_alignment() {
 
 #[test]
 fn skewed_keys() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(3_000, 300_000);
         let digit = Digit::of_bits(0..8);
         check::<K, V>(on, n, digit, &|_| 77, 0);
@@ -297,7 +297,7 @@ fn in_any_schedule() {
 
 #[test]
 fn sanitizer_partition() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         check::<K, V>(on, 7_001, Digit::of_bits(0..8), &mix64, 0);
         check::<K, V>(on, 3_001, Digit::of_hash(50..53, 1), &mix64, 1);
     }

@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Write, stdin};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use gpumap::{Growth, Key, Map, Merge, Value};
+use gpumap::{Growth, Key, Map, Merge, Numeric};
 use gpumap_tests::device::targets;
 use gpumap_tests::faults::Watchdog;
 use gpumap_tests::{Batch, Oracle, Target, assert_holds, oracle};
@@ -21,7 +21,7 @@ const NAME: &str = "processes::two_on_one_device";
 const TIME: Duration = Duration::from_secs(3);
 
 /// Rounds of verbs on a map that grows, each checked, until the time is over. Returns how many.
-fn work<K: Key, V: Value>(on: &Target, writer: u8, n: u64, until: Instant) -> u64 {
+fn work<K: Key, V: Numeric>(on: &Target, writer: u8, n: u64, until: Instant) -> u64 {
     let mut rounds = 0;
     while rounds < 2 || Instant::now() < until {
         let map: Map<K, V> = on.builder().growth(Growth::By(1.5)).build().unwrap();

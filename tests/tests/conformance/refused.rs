@@ -1,7 +1,7 @@
 //! Calls that are refused, for want of memory or of room, leave the map as it was; and those that are not lose
 //! nothing, however full it is.
 
-use gpumap::{ArenaMap, Error, Growth, Key, Map, MapBuilder, Merge, Operation, Result, Value};
+use gpumap::{Error, Growth, Key, Map, MapBuilder, Merge, Numeric, Operation, Result};
 use gpumap_tests::device::noting;
 use gpumap_tests::memory::{BUDGET, starve};
 use gpumap_tests::pairs::{nth_key, slot_bytes};
@@ -27,7 +27,7 @@ fn until_it_succeeds(mut call: impl FnMut(u64) -> Result<()>) {
 }
 
 /// Most of the keys are there, or equal to others.
-fn much_of_the_same<K: Key, V: Value>(held: u64) -> Batch<K, V> {
+fn much_of_the_same<K: Key, V: Numeric>(held: u64) -> Batch<K, V> {
     let nth = |i: u64| match i % 2 {
         0 => i / 2 % held,
         _ => 1_000_000 + i % (held / 3),
@@ -37,7 +37,7 @@ fn much_of_the_same<K: Key, V: Value>(held: u64) -> Batch<K, V> {
 
 #[test]
 fn stores_that_memory_ends_for_change_nothing() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         type Call<K, V> = fn(&Map<K, V>, &Batch<K, V>) -> Result<()>;
         let verbs: [(&str, Call<K, V>); 3] = [
             ("merge", |map, batch| {
@@ -73,7 +73,7 @@ fn stores_that_memory_ends_for_change_nothing() {
 
 #[test]
 fn a_map_that_has_no_memory_to_grow_says_so() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         // More capacity than its submaps have slots, so that pairs which it has room for find none.
         let shape = Shape::new::<K, V>(&[8, 64, 8], 1, 3);
         let batch = Batch::<K, V>::of((0..300).map(|i| (i, 7)));
@@ -112,7 +112,7 @@ fn cells_of_an_arena_are_in_one_place_after_memory_ended() {
     on_every_target(|on| {
         until_it_succeeds(|left| {
             let on = &on.with_memory_budget(BUDGET);
-            let builder = ArenaMap::<u32, [u32; 5]>::builder(on.device());
+            let builder = Map::<u32, [u32; 5]>::builder(on.device());
             let map = builder.capacity(3_000).hash_seed(3).build().unwrap();
             let batch = |keys: &mut dyn Iterator<Item = u32>| -> (Vec<u32>, Vec<[u32; 5]>) {
                 keys.map(|k| (k, [k; 5])).unzip()
@@ -122,7 +122,7 @@ fn cells_of_an_arena_are_in_one_place_after_memory_ended() {
             map.insert(&keys, &values).unwrap();
             // Cells for all that follows.
             map.reserve(20_000).unwrap();
-            let capacity = map.stats().unwrap().table.capacity;
+            let capacity = map.stats().unwrap().capacity;
             let (rest, values) = batch(&mut (10_000_000..).take(capacity - held as usize - 600));
             map.insert(&rest, &values).unwrap();
             map.trim();
@@ -146,14 +146,14 @@ fn cells_of_an_arena_are_in_one_place_after_memory_ended() {
 }
 
 /// A map that is full to the last slots that pairs find by their own walks.
-fn brimful<K: Key, V: Value>(on: &Target, seed: u64) -> (Map<K, V>, Batch<K, V>) {
+fn brimful<K: Key, V: Numeric>(on: &Target, seed: u64) -> (Map<K, V>, Batch<K, V>) {
     let builder = on.builder().capacity(3_000).max_load_factor(0.95);
     filled(builder.hash_seed(seed), 0)
 }
 
 /// The same of other settings; of several submaps others may take in what one has no room for, so some keys are
 /// left out.
-fn filled<K: Key, V: Value>(
+fn filled<K: Key, V: Numeric>(
     builder: MapBuilder<K, V>,
     mut left_out: u64,
 ) -> (Map<K, V>, Batch<K, V>) {
@@ -181,7 +181,7 @@ fn filled<K: Key, V: Value>(
 
 #[test]
 fn retaining_keys_of_a_brimful_map_loses_none() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         for seed in (0..4).step_by(on.stride(3)) {
             let (map, held) = brimful::<K, V>(on, seed);
             let kept: Vec<K> = held.keys.iter().rev().copied().collect();
@@ -203,7 +203,7 @@ fn retaining_keys_of_a_brimful_map_loses_none() {
 #[test]
 fn second_tables_have_as_many_submaps() {
     const MOST_SEEDS: u64 = 64;
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         for (submaps, left_out) in [(1, 0), (3, 10)] {
             let mut larger = 0;
             for seed in 0..MOST_SEEDS {
@@ -249,7 +249,7 @@ fn second_tables_have_as_many_submaps() {
 
 #[test]
 fn keys_are_retained_without_memory_for_a_second_table() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let on = &on.with_memory_budget(BUDGET);
         let half = Batch::<K, V>::numbered(0..1_500, 1);
         let others: Vec<K> = (1_500..3_000).map(nth_key).collect();
@@ -293,7 +293,7 @@ fn keys_are_retained_without_memory_for_a_second_table() {
 
 #[test]
 fn pairs_are_removed_and_stored_again_in_one_batch_of_a_full_map() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         for fixed in [true, false] {
             let on = &on.with_memory_budget(BUDGET);
             let builder = on.builder::<K, V>().capacity(3_000).max_load_factor(0.95);

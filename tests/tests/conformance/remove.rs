@@ -1,6 +1,6 @@
 //! `remove`: what is removed is gone, what is not stays, and both can be stored again once.
 
-use gpumap::{Key, Map, Merge, Value};
+use gpumap::{Key, Map, Merge, Numeric};
 use gpumap_tests::pairs::{nth_key, patterns};
 use gpumap_tests::{
     Batch, Oracle, Shape, Target, assert_holds, key, on_every_format, on_every_pair, value_bits,
@@ -11,7 +11,7 @@ fn keys<K: Key>(numbers: impl IntoIterator<Item = u64>) -> Vec<K> {
 }
 
 /// Panics unless the map has none of the keys with these numbers.
-fn assert_gone<K: Key, V: Value>(map: &Map<K, V>, numbers: impl IntoIterator<Item = u64>) {
+fn assert_gone<K: Key, V: Numeric>(map: &Map<K, V>, numbers: impl IntoIterator<Item = u64>) {
     let gone = keys::<K>(numbers);
     assert!(map.get(&gone).unwrap().iter().all(Option::is_none));
     assert!(map.contains(&gone).unwrap().iter().all(|&there| !there));
@@ -20,7 +20,7 @@ fn assert_gone<K: Key, V: Value>(map: &Map<K, V>, numbers: impl IntoIterator<Ite
 
 #[test]
 fn every_bit_pattern() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let all = patterns(size_of::<K>());
         let map = on.map::<K, V>(all.len());
         let batch = Batch::<K, V>::of(all.iter().map(|&k| (k, k)));
@@ -39,7 +39,7 @@ fn every_bit_pattern() {
 
 #[test]
 fn a_key_behind_tombstones_stays_the_only_one() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         // Walks are long, and half of what is on them are tombstones.
         let shape = Shape::new::<K, V>(&[on.n(256, 2_048)], 4, 1);
         let map = shape.builder::<K, V>(on).build().unwrap();
@@ -74,7 +74,7 @@ fn a_key_behind_tombstones_stays_the_only_one() {
 
 #[test]
 fn lookups_in_a_table_of_tombstones_end() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         for slots in [vec![1], vec![64], vec![40; 3]] {
             let shape = Shape::new::<K, V>(&slots, 2, 7);
             let builder = shape.builder::<K, V>(on);
@@ -98,7 +98,7 @@ fn lookups_in_a_table_of_tombstones_end() {
 
 #[test]
 fn values_of_every_kind_come_back() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let all = patterns(size_of::<V>());
         let map = on.map::<K, V>(all.len());
         let batch = Batch::<K, V>::of(all.iter().enumerate().map(|(i, &v)| (!(i as u64), v)));

@@ -1,7 +1,7 @@
 //! The keys whose bits mean a state of a slot, and their neighbours: legal keys like all others,
 //! in as many rounds as it takes for their own slots to be used up several times.
 
-use gpumap::{Answer, Key, Map, Merge, Operation, Outcome, Value};
+use gpumap::{Answer, Key, Map, Merge, Numeric, Operation, Outcome};
 use gpumap_tests::pairs::{nth_key, value_by};
 use gpumap_tests::{
     Batch, Oracle, Target, assert_holds, key, key_bits, on_every_format, on_every_pair, value_bits,
@@ -15,7 +15,7 @@ fn special<K: Key>() -> Vec<K> {
 /// More than a slab has slots, twice.
 const ROUNDS: u8 = 20;
 
-fn assert_pairs<K: Key, V: Value>(map: &Map<K, V>, keys: &[K], writer: u8) {
+fn assert_pairs<K: Key, V: Numeric>(map: &Map<K, V>, keys: &[K], writer: u8) {
     let expected: Oracle = keys
         .iter()
         .map(|&k| (key_bits(k), value_bits(value_by::<K, V>(k, writer))))
@@ -25,7 +25,7 @@ fn assert_pairs<K: Key, V: Value>(map: &Map<K, V>, keys: &[K], writer: u8) {
 
 #[test]
 fn stored_and_removed_again_and_again_with_every_verb() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let keys = special::<K>();
         for capacity in [0, 1_000] {
             let map = on.map::<K, V>(capacity);
@@ -75,7 +75,7 @@ fn stored_and_removed_again_and_again_with_every_verb() {
 
 #[test]
 fn every_operation_of_mixed_batches() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let special = special::<K>();
         // Alone, and among as many others as are worked on side by side.
         for others in [0, 300] {
@@ -133,7 +133,7 @@ fn every_operation_of_mixed_batches() {
 }
 
 /// An answer with the bits of its value.
-fn bits_of<V: Value>(answer: Answer<V>) -> Answer<u64> {
+fn bits_of<V: Numeric>(answer: Answer<V>) -> Answer<u64> {
     match answer {
         Answer::Absent => Answer::Absent,
         Answer::Present(value) => Answer::Present(value_bits(value)),
@@ -144,7 +144,7 @@ fn bits_of<V: Value>(answer: Answer<V>) -> Answer<u64> {
 
 #[test]
 fn one_of_them_leaves_the_others_alone() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let keys = special::<K>();
         let values: Vec<V> = keys.iter().map(|&k| value_by(k, 1)).collect();
         let map = on.map::<K, V>(0);
@@ -164,7 +164,7 @@ fn one_of_them_leaves_the_others_alone() {
 
 #[test]
 fn many_lanes_at_once() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let map = on.map::<K, V>(10);
         for round in 0..ROUNDS {
             // All pairs of a key are alike, so that it does not matter which one is stored.
@@ -181,7 +181,7 @@ fn many_lanes_at_once() {
 
 #[test]
 fn they_live_through_growth_and_compaction() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         for submaps in [1, 3] {
             let builder = on.builder::<K, V>().submaps(submaps).page_slabs(4);
             let map = builder.build().unwrap();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use gpumap::primitives::{Element, Predicate};
-use gpumap::{Key, Map, Merge, Value};
+use gpumap::{Key, Map, Merge, Numeric};
 use gpumap_tests::device::noting;
 use gpumap_tests::oracle::{assert_same, paired};
 use gpumap_tests::pairs::{Celsius, Cents, UserId, nth_key, patterns};
@@ -17,7 +17,7 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
 /// Special bit patterns as keys and as values, and many others.
-fn mixed<K: Key, V: Value>(on: &Target, random: &mut SmallRng) -> Batch<K, V> {
+fn mixed<K: Key, V: Numeric>(on: &Target, random: &mut SmallRng) -> Batch<K, V> {
     let (keys, values) = (patterns(size_of::<K>()), patterns(size_of::<V>()));
     let n = on.n(500, 200_000) as u64;
     let others = (0..n).map(|i| key_bits(nth_key::<K>(i)));
@@ -68,7 +68,7 @@ fn predicates<T: Element>(bounds: &[T], random: &mut SmallRng) -> Vec<Predicate<
 
 #[test]
 fn by_every_kind_of_predicate() {
-    fn body<K: Key + Element, V: Value + Element>(on: &Target) {
+    fn body<K: Key + Element, V: Numeric + Element>(on: &Target) {
         let mut random = SmallRng::seed_from_u64(11);
         let batch = mixed::<K, V>(on, &mut random);
         for submaps in [1, 9] {
@@ -158,7 +158,7 @@ fn by_plain_ranges() {
 }
 
 /// A map with keys of these numbers and the reserved ones, and what it holds.
-fn filled<K: Key, V: Value>(map: &Map<K, V>, n: u64) -> Oracle {
+fn filled<K: Key, V: Numeric>(map: &Map<K, V>, n: u64) -> Oracle {
     let mut batch = Batch::<K, V>::numbered(0..n, 1);
     let reserved = Batch::<K, V>::of((0..3).map(|i| (!i, i)));
     batch.keys.extend(reserved.keys);
@@ -169,7 +169,7 @@ fn filled<K: Key, V: Value>(map: &Map<K, V>, n: u64) -> Oracle {
 
 #[test]
 fn only_these_keys() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(600, 300_000) as u64;
         for (how, map) in on.maps::<K, V>(n as usize + 3, n as usize + 3) {
             noting(how, || {
@@ -203,7 +203,7 @@ fn only_these_keys() {
 
 #[test]
 fn drained_pairs_are_all_there_were() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(700, 300_000) as u64;
         for (how, map) in on.maps::<K, V>(n as usize + 3, n as usize + 3) {
             noting(how, || {
@@ -233,7 +233,7 @@ fn drained_pairs_are_all_there_were() {
 
 #[test]
 fn beside_updates_no_pair_that_satisfies_it_is_removed() {
-    fn body<K: Key + Element, V: Value + Element>(on: &Target) {
+    fn body<K: Key + Element, V: Numeric + Element>(on: &Target) {
         let n = on.n(100, 5_000) as u64;
         let rounds = on.n(60, 100) as u64;
         let map = on.map::<K, V>(3 * (n * rounds) as usize);

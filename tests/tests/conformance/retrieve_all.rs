@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use gpumap::{Buffer, Error, Key, Map, Merge, Value};
+use gpumap::{Buffer, Error, Key, Map, Merge, Numeric};
 use gpumap_tests::device::noting;
 use gpumap_tests::oracle::{assert_same, paired};
 use gpumap_tests::pairs::{self, mask, nth_key, writer_of};
@@ -30,19 +30,19 @@ fn written<T: bytemuck::Pod>(elements: &[T]) -> Option<usize> {
 }
 
 /// Pairs as bits.
-fn bits_of<K: Key, V: Value>(pairs: impl Iterator<Item = (K, V)>) -> Vec<(u64, u64)> {
+fn bits_of<K: Key, V: Numeric>(pairs: impl Iterator<Item = (K, V)>) -> Vec<(u64, u64)> {
     pairs.map(|(k, v)| (key_bits(k), value_bits(v))).collect()
 }
 
 /// The pairs of a map in the order of its table, as bits.
-fn bits_in_order<K: Key, V: Value>(map: &Map<K, V>) -> Vec<(u64, u64)> {
+fn bits_in_order<K: Key, V: Numeric>(map: &Map<K, V>) -> Vec<(u64, u64)> {
     let (keys, values) = map.retrieve_all_stable().unwrap();
     bits_of(keys.into_iter().zip(values))
 }
 
 /// Retrieves into buffers with some room to spare, in any order and in that of the table, and compares
 /// with the oracle.
-fn check_into<K: Key, V: Value>(on: &Target, map: &Map<K, V>, held: &Oracle, spare: usize) {
+fn check_into<K: Key, V: Numeric>(on: &Target, map: &Map<K, V>, held: &Oracle, spare: usize) {
     let room = held.len() + spare;
     for ordered in [false, true] {
         let (mut keys, mut values) = (canaries::<K>(on, room), canaries::<V>(on, room + 1));
@@ -66,7 +66,7 @@ fn check_into<K: Key, V: Value>(on: &Target, map: &Map<K, V>, held: &Oracle, spa
     }
 }
 
-fn check<K: Key, V: Value>(on: &Target, map: &Map<K, V>, held: &Oracle) {
+fn check<K: Key, V: Numeric>(on: &Target, map: &Map<K, V>, held: &Oracle) {
     assert_same(&contents(map), held, "retrieve_all");
     for spare in [0, 1, 100] {
         check_into(on, map, held, spare);
@@ -75,7 +75,7 @@ fn check<K: Key, V: Value>(on: &Target, map: &Map<K, V>, held: &Oracle) {
 
 #[test]
 fn an_empty_map() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         for submap_slots in [vec![1], vec![5_000], vec![4, 8, 4]] {
             check(on, &on.map_of::<K, V>(&submap_slots), &Oracle::new());
         }
@@ -87,7 +87,7 @@ fn an_empty_map() {
 
 #[test]
 fn one_pair_of_every_pattern() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let map = on
             .builder::<K, V>()
             .capacity(100)
@@ -116,7 +116,7 @@ fn one_pair_of_every_pattern() {
 
 #[test]
 fn any_number_of_pairs() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         // Around a tile's 512 slabs and a block's 512 threads, at several loads.
         let most = on.n(5_000, 1_000_000);
         let map = on.map::<K, V>(most);
@@ -137,7 +137,7 @@ fn any_number_of_pairs() {
 
 #[test]
 fn submaps_of_any_number_and_size() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         // Slots per tile of the kernel: sizes around it, and a size that is no multiple.
         let tile = 512 * 64 / pairs::slot_bytes::<K, V>();
         let shapes = [
@@ -172,7 +172,7 @@ fn submaps_of_any_number_and_size() {
 
 #[test]
 fn every_page_size() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(900, 200_000);
         let batch = Batch::<K, V>::numbered(0..n as u64, 1);
         let held: Oracle = batch.bits().collect();
@@ -194,7 +194,7 @@ fn every_page_size() {
 
 #[test]
 fn a_full_table_of_one_submap() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let slots = on.n(6_000, 1_000_000);
         let map = on
             .builder::<K, V>()
@@ -213,7 +213,7 @@ fn a_full_table_of_one_submap() {
 
 #[test]
 fn in_order_what_is_removed_leaves_the_rest_where_it_was() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         // Several tiles, of one submap and of many.
         let n = on.n(9_000, 3_000_000) as u64;
         for submaps in [1, 5] {
@@ -241,7 +241,7 @@ fn in_order_what_is_removed_leaves_the_rest_where_it_was() {
 
 #[test]
 fn outputs_that_are_too_small_stay_as_they_were() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let map = on.map::<K, V>(100);
         let batch = Batch::<K, V>::numbered(0..90, 1);
         map.insert(&batch.keys, &batch.values).unwrap();
@@ -266,7 +266,7 @@ fn outputs_that_are_too_small_stay_as_they_were() {
 
 #[test]
 fn beside_writers_what_was_there_is_reported_once() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         const BATCHES: u64 = 60;
         let (old, new) = (on.n(2_000, 50_000) as u64, on.n(6_000, 600_000) as u64);
         let map = on.map::<K, V>((old + new) as usize);
@@ -319,7 +319,7 @@ fn beside_writers_what_was_there_is_reported_once() {
 }
 
 /// All pairs in one of the ways there are, as they are reported.
-fn dump<K: Key, V: Value>(on: &Target, map: &Map<K, V>, way: usize) -> Vec<(K, V)> {
+fn dump<K: Key, V: Numeric>(on: &Target, map: &Map<K, V>, way: usize) -> Vec<(K, V)> {
     match way % 4 {
         0 => {
             let (keys, values) = map.retrieve_all().unwrap();
@@ -345,7 +345,7 @@ fn dump<K: Key, V: Value>(on: &Target, map: &Map<K, V>, way: usize) -> Vec<(K, V
 
 #[test]
 fn beside_updates_removals_and_growth_what_stays_is_reported_once() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(1_500, 20_000) as u64;
         // No half of a value is a multiple of it, so a torn sum is none either.
         let unit = mask(size_of::<V>()) / mask(size_of::<V>() / 2) * 7;

@@ -8,7 +8,7 @@ use gpumap::bytemuck::{Pod, bytes_of, cast_slice};
 use gpumap::op::{self, Execute};
 use gpumap::primitives::{Element, Predicate};
 use gpumap::strings::{StringColumn, Strings};
-use gpumap::{Buffer, Error, Key, MapBuilder, Merge, RowMap, Stream, StringRowMap, Value, WideMap};
+use gpumap::{Buffer, Error, Key, Map, MapBuilder, Merge, Numeric, RowMap, Stream, StringRowMap};
 use gpumap_tests::device::{run_pair_on, targets_of_all_kernels};
 use gpumap_tests::pairs::nth_key;
 use gpumap_tests::{
@@ -38,7 +38,7 @@ const SIZES: [u64; 5] = [1, 31, 32, 257, 1_500];
 
 #[test]
 fn sanitizer_insert_and_get() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         for n in SIZES {
             let map = on.map::<K, V>(n as usize);
             let mut batch = Batch::<K, V>::numbered(0..n, 1);
@@ -79,7 +79,7 @@ fn sanitizer_insert_and_get() {
 
 #[test]
 fn sanitizer_add_with_duplicates() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         for n in SIZES {
             let map = on.map::<K, V>(n as usize);
             let numbers = (0..n).map(|i| i % 37);
@@ -100,7 +100,7 @@ fn sanitizer_add_with_duplicates() {
 
 #[test]
 fn sanitizer_duplicates_race_for_one_slot() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         for distinct in [1, 2, 40] {
             let map = on.map::<K, V>(1_000);
             let batch = Batch::<K, V>::numbered((0..1_000).map(|i| i % distinct), 1);
@@ -116,7 +116,7 @@ fn sanitizer_duplicates_race_for_one_slot() {
 
 #[test]
 fn sanitizer_full_table_and_taking_back() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         for slots in [vec![8], vec![32, 100, 64]] {
             let shape = Shape::new::<K, V>(&slots, 4, 9);
             let map = shape.builder::<K, V>(on).build().unwrap();
@@ -144,7 +144,7 @@ fn sanitizer_full_table_and_taking_back() {
 
 #[test]
 fn sanitizer_retrieve_all_over_submaps() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let shapes = [
             vec![1],
             vec![5_000],
@@ -174,7 +174,7 @@ fn sanitizer_retrieve_all_over_submaps() {
 
 #[test]
 fn sanitizer_removing_and_storing_again() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         for n in SIZES {
             let map = on.map::<K, V>(n as usize + 3);
             let mut batch = Batch::<K, V>::numbered(0..n, 1);
@@ -208,7 +208,7 @@ fn sanitizer_removing_and_storing_again() {
 /// Graphs whose buffers end where their batches do, with several launches in flight, on a table that moves.
 #[test]
 fn sanitizer_graphs() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         for n in SIZES {
             let map = on.map::<K, V>(4 * n as usize);
             let stream = on.stream();
@@ -247,7 +247,7 @@ const TOOLS: [&str; 4] = ["memcheck", "racecheck", "initcheck", "synccheck"];
 /// Sorts batches of any length into bins. Under initcheck these are zeroed: its report would be of places of bins that no pair is
 /// in, which warps load and copies between ranks take along. Leaving these places out costs lookups 5 %, and copies one call
 /// of the driver for each bin.
-pub(crate) fn sorted_batches<K: Key, V: Value>(builder: MapBuilder<K, V>) -> MapBuilder<K, V> {
+pub(crate) fn sorted_batches<K: Key, V: Numeric>(builder: MapBuilder<K, V>) -> MapBuilder<K, V> {
     let builder = builder.bulk_from([1; 3]);
     match std::env::var("GPUMAP_SANITIZER") {
         Ok(tool) if tool == "initcheck" => builder.zeroed_bins(),
@@ -261,7 +261,7 @@ pub(crate) fn sorted_batches<K: Key, V: Value>(builder: MapBuilder<K, V>) -> Map
 /// Pages made with a batch, from nothing and from what is in them, and batches sorted by hash.
 #[test]
 fn sanitizer_large_batches() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = 1_500;
         for page_slabs in [2, 64] {
             let builder = on.builder::<K, V>().capacity(2 * n as usize);
@@ -291,7 +291,7 @@ fn sanitizer_large_batches() {
 
 #[test]
 fn sanitizer_retain_stats_and_growth() {
-    fn body<K: Key + Element, V: Value + Element>(on: &Target) {
+    fn body<K: Key + Element, V: Numeric + Element>(on: &Target) {
         for submaps in [1, 3] {
             let builder = on.builder::<K, V>().submaps(submaps).page_slabs(4);
             let map = builder.build().unwrap();
@@ -325,11 +325,11 @@ fn sanitizer_retain_stats_and_growth() {
 
 #[test]
 fn sanitizer_wide_maps() {
-    fn body<K: Pod, V: Value>(on: &Target, key: fn(u64) -> K) {
+    fn body<K: Key, V: Numeric>(on: &Target, key: fn(u64) -> K) {
         let stream = on.stream();
         for n in SIZES {
             let len = n as usize;
-            let map = WideMap::<K, V>::new(on.device()).unwrap();
+            let map = Map::<K, V>::new(on.device()).unwrap();
             let all: Vec<K> = (0..n).map(key).collect();
             let twice = Buffer::from_slice(&stream, &[&all[..], &all].concat()).unwrap();
             let ones = Buffer::from_slice(&stream, &vec![value::<V>(1); 2 * len]).unwrap();

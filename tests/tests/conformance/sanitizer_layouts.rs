@@ -1,9 +1,8 @@
 //! The kernels of maps with large values and of chained maps for `compute-sanitizer`, small, as in
 //! [`sanitizer`](crate::sanitizer).
 
-use bytemuck::Pod;
 use gpumap::primitives::{Element, Predicate};
-use gpumap::{ArenaMap, ChainedMap, Key, Value};
+use gpumap::{ChainedMap, Key, Map, Numeric, Value, Word, WordKey};
 use gpumap_tests::blob::{Bytes, Line, blob, blobs};
 use gpumap_tests::device::{run_pair_on, targets_of_all_kernels};
 use gpumap_tests::pairs::nth_key;
@@ -15,9 +14,9 @@ fn keys<K: Key>(numbers: std::ops::Range<u64>) -> Vec<K> {
 }
 
 /// Cells that are taken, replaced, given back and taken again, and more of them than there were.
-fn large_values<K: Key, V: Pod + Send + Sync + PartialEq + std::fmt::Debug>(on: &Target) {
+fn large_values<K: Key, V: Value + PartialEq + std::fmt::Debug>(on: &Target) {
     const N: u64 = 300;
-    let map: ArenaMap<K, V> = on.arena(64);
+    let map: Map<K, V> = on.map(64);
     let (first, second) = (keys::<K>(0..N), keys::<K>(N / 2..N + N / 2));
     for _ in 0..3 {
         let new = map.insert(&first, &blobs(0..N)).unwrap();
@@ -54,7 +53,7 @@ fn sanitizer_large_values() {
 /// which initcheck would report.
 #[test]
 fn sanitizer_chains() {
-    fn body<K: Key + Element, V: Value<Bits = K::Bits> + Element>(on: &Target) {
+    fn body<K: WordKey + Element, V: Numeric + Word<Bits = K::Bits> + Element>(on: &Target) {
         const N: u64 = 300;
         let map: ChainedMap<K, V> = on.chained().buckets(3).build().unwrap();
         let first = Batch::<K, V>::numbered((0..2 * N).map(|i| i % N), 1);

@@ -1,7 +1,7 @@
 //! Blocks with little shared memory, as on older GPUs, and with as much as on newer ones: pages are made by
 //! ones or by twos, in shared memory or not at all, and maps hold the same.
 
-use gpumap::{Key, Map, Value};
+use gpumap::{Key, Map, Numeric};
 use gpumap_tests::device::noting;
 use gpumap_tests::pairs::nth_key;
 use gpumap_tests::{Batch, Oracle, Target, assert_holds, on_every_format, oracle};
@@ -23,7 +23,7 @@ fn with_each_size(on: &Target, body: impl Fn(&Target)) {
 
 #[test]
 fn maps_grow_and_shrink() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let part = on.n(2_500, 400_000) as u64;
         with_each_size(on, |on| {
             let map: Map<K, V> = on
@@ -54,7 +54,7 @@ fn maps_grow_and_shrink() {
 
 #[test]
 fn large_batches_make_pages_or_do_not() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(3_000, 1_000_000) as u64;
         // Of each key two copies, and half of them are in the first batch too.
         let first = Batch::<K, V>::numbered(0..n, 1);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gpumap::primitives::Element;
-use gpumap::{Key, Map, Value};
+use gpumap::{Key, Map, Numeric};
 use gpumap_tests::faults::Watchdog;
 use gpumap_tests::soak::{Options, Report, run};
 use gpumap_tests::{Target, key, on_pairs, value};
@@ -20,13 +20,13 @@ fn options(on: &Target, time: Duration) -> Options {
 }
 
 /// Adds a pair that no thread has stored. Where there is no other pair to spoil, this is what is wrong.
-fn add_foreign<K: Key, V: Value>(map: &Map<K, V>) {
+fn add_foreign<K: Key, V: Numeric>(map: &Map<K, V>) {
     map.insert(&[key(1 << 30)], &[value(1)]).unwrap();
 }
 
 #[test]
 fn all_verbs_from_many_streams() {
-    fn body<K: Key + Element, V: Value + Element>(on: &Target) {
+    fn body<K: Key + Element, V: Numeric + Element>(on: &Target) {
         let _watchdog = Watchdog::new("soak");
         let (mut enough, mut runs) = (false, 0);
         // Three kinds of slots: twelve seconds in all. On a machine that is busy with something else, for as long as it
@@ -54,7 +54,7 @@ fn all_verbs_from_many_streams() {
 
 #[test]
 fn it_notices_what_is_wrong_at_the_end() {
-    fn body<K: Key + Element, V: Value + Element>(on: &Target) {
+    fn body<K: Key + Element, V: Numeric + Element>(on: &Target) {
         let options = options(on, Duration::from_millis(300));
         let lost = run(on, &options, |map: &Map<K, V>| {
             let (keys, _) = map.retrieve_all().unwrap();

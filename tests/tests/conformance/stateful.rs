@@ -2,7 +2,7 @@
 //! that fails is made as short as can be, and printed. See [`gpumap_tests::sequence`].
 
 use gpumap::primitives::Element;
-use gpumap::{Key, Value};
+use gpumap::{Key, Numeric};
 use gpumap_tests::device::run_pair;
 use gpumap_tests::sequence::{retain, retain_in_set, run};
 use gpumap_tests::{Target, on_every_pair, on_pairs};
@@ -11,7 +11,7 @@ fn cases(on: &Target) -> usize {
     on.n(1_300, 300) / on.stride(5)
 }
 
-fn sequences<K: Key + Element, V: Value + Element>(on: &Target) {
+fn sequences<K: Key + Element, V: Numeric + Element>(on: &Target) {
     run::<K, V>(on, cases(on), 40, Some(retain::<K, V>));
 }
 
@@ -50,7 +50,7 @@ fn sequences_of_sets() {
 
 #[test]
 fn sequences_of_every_kind_of_pair() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         run::<K, V>(on, on.n(40, 40), 40, None);
     }
     on_every_pair!(body);
@@ -58,7 +58,7 @@ fn sequences_of_every_kind_of_pair() {
 
 #[test]
 fn sequences_of_numbers() {
-    fn body<K: Key + Element, V: Value + Element>(on: &Target) {
+    fn body<K: Key + Element, V: Numeric + Element>(on: &Target) {
         run::<K, V>(on, on.n(60, 60), 40, Some(retain::<K, V>));
     }
     on_pairs!(body: i32 => f32, i64 => f64, u32 => i64, i64 => i32);
@@ -66,7 +66,7 @@ fn sequences_of_numbers() {
 
 #[test]
 fn long_sequences() {
-    fn body<K: Key + Element, V: Value + Element>(on: &Target) {
+    fn body<K: Key + Element, V: Numeric + Element>(on: &Target) {
         run::<K, V>(on, on.n(8, 20), 600, Some(retain::<K, V>));
     }
     on_pairs!(body: u32 => u32, u32 => u64, u64 => u32, u64 => u64);

@@ -1,6 +1,6 @@
 //! `stats`: against what can be computed otherwise.
 
-use gpumap::{Key, Map, Stats, Value};
+use gpumap::{Key, Map, Numeric, Stats};
 use gpumap_kernels::hash::scale;
 use gpumap_kernels::table::SLAB_BYTES;
 use gpumap_tests::device::noting;
@@ -8,7 +8,7 @@ use gpumap_tests::pairs::{key_hash, nth_key, slot_bytes};
 use gpumap_tests::{Batch, Shape, Target, key, on_every_format, value};
 
 /// The figures of a map, checked against each other.
-fn stats<K: Key, V: Value>(map: &Map<K, V>) -> Stats {
+fn stats<K: Key, V: Numeric>(map: &Map<K, V>) -> Stats {
     let stats = map.stats().unwrap();
     assert_eq!(stats.len, map.len());
     assert_eq!(stats.slots, map.slots());
@@ -30,7 +30,7 @@ fn stats<K: Key, V: Value>(map: &Map<K, V>) -> Stats {
 
 #[test]
 fn pairs_and_tombstones_are_counted() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(1_000, 500_000) as u64;
         for submaps in [1, 9] {
             let builder = on.builder::<K, V>().capacity(n as usize + 3);
@@ -54,7 +54,7 @@ fn pairs_and_tombstones_are_counted() {
 
 #[test]
 fn probe_lengths_of_a_small_map() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         const SEED: u64 = 77;
         // Pages of one slab: the walk of a key goes from its home to the next, and round.
         let shape = Shape::new::<K, V>(&[100], 1, SEED);
@@ -87,7 +87,7 @@ fn probe_lengths_of_a_small_map() {
     on_every_format!(body);
 }
 
-fn compare<K: Key, V: Value>(map: &Map<K, V>, lengths: &[u64]) {
+fn compare<K: Key, V: Numeric>(map: &Map<K, V>, lengths: &[u64]) {
     let longest = lengths.iter().rposition(|&pairs| pairs != 0);
     let expected = &lengths[..longest.map_or(0, |last| last + 1)];
     let stats = stats(map);

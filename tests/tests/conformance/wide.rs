@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Barrier;
 use std::thread;
 
-use gpumap::bytemuck::{Pod, bytes_of};
+use gpumap::bytemuck::bytes_of;
 use gpumap::op::{self, Execute};
-use gpumap::{Error, Merge, Outcome, Value, WideMap};
+use gpumap::{Error, Key, Map, Merge, Numeric, Outcome};
 use gpumap_tests::memory::{until_enough, with_left};
 use gpumap_tests::{Target, value, value_bits};
 
@@ -23,7 +23,7 @@ macro_rules! on_wide {
 macro_rules! on_every_wide {
     ($body:ident) => {
         on_wide!($body:
-            u32 => u64, u64 => u32, [u32; 3] => u32, [u32; 3] => u64, u128 => u64, [u8; 16] => i32, [u64; 3] => f32,
+            [u16; 2] => u64, [u32; 2] => u32, [u32; 3] => u32, [u32; 3] => u64, u128 => u64, [u8; 16] => i32, [u64; 3] => f32,
             [u32; 7] => f64, [u64; 8] => i64)
     };
 }
@@ -37,12 +37,12 @@ struct Oracle {
 }
 
 impl Oracle {
-    fn get<K: Pod>(&self, key: &K) -> Option<u64> {
+    fn get<K: Key>(&self, key: &K) -> Option<u64> {
         self.pairs.get(bytes_of(key)).copied()
     }
 
     /// Sets a value, or removes the key.
-    fn set<K: Pod>(&mut self, key: &K, value: Option<u64>) {
+    fn set<K: Key>(&mut self, key: &K, value: Option<u64>) {
         let bytes = bytes_of(key);
         match value {
             Some(value) => {
@@ -58,7 +58,7 @@ impl Oracle {
     }
 
     /// Panics unless a map holds this, in the order of first insertion.
-    fn assert_same<K: Pod, V: Value>(&self, map: &WideMap<K, V>) {
+    fn assert_same<K: Key, V: Numeric>(&self, map: &Map<K, V>) {
         assert_eq!(
             (map.len(), map.is_empty()),
             (self.pairs.len(), self.pairs.is_empty())
@@ -99,7 +99,7 @@ impl Random {
 }
 
 /// Whole numbers, which all types of values have exactly.
-fn number<V: Value>(n: u64) -> V {
+fn number<V: Numeric>(n: u64) -> V {
     match (V::NUMBER, size_of::<V>()) {
         (gpumap::Number::Float, 4) => value(u64::from((n as f32).to_bits())),
         (gpumap::Number::Float, _) => value((n as f64).to_bits()),
@@ -108,7 +108,7 @@ fn number<V: Value>(n: u64) -> V {
 }
 
 /// Their sum.
-fn plus<V: Value>(a: u64, b: u64) -> u64 {
+fn plus<V: Numeric>(a: u64, b: u64) -> u64 {
     let bits = match (V::NUMBER, size_of::<V>()) {
         (gpumap::Number::Float, 4) => {
             u64::from((f32::from_bits(a as u32) + f32::from_bits(b as u32)).to_bits())
@@ -121,8 +121,8 @@ fn plus<V: Value>(a: u64, b: u64) -> u64 {
 
 #[test]
 fn random_operations() {
-    fn body<K: Pod + Send + Sync, V: Value + PartialEq + std::fmt::Debug>(on: &Target) {
-        let map = WideMap::<K, V>::new(on.device()).unwrap();
+    fn body<K: Key + Send + Sync, V: Numeric + PartialEq + std::fmt::Debug>(on: &Target) {
+        let map = Map::<K, V>::new(on.device()).unwrap();
         let (mut oracle, mut random) = (Oracle::default(), Random(size_of::<K>() as u64));
         // An odd number, to which every odd step is prime or of which it is a multiple only at 3, 5 and so on.
         let (of, most) = (1_021, on.n(60, 400) as u64);
@@ -228,7 +228,7 @@ fn random_operations() {
                 12 => {
                     let mut bytes = Vec::new();
                     assert_eq!(map.save_to(&mut bytes).unwrap(), oracle.pairs.len() as u64);
-                    let builder = WideMap::<K, V>::builder(on.device());
+                    let builder = Map::<K, V>::builder(on.device());
                     oracle.assert_same(&builder.load_from(&bytes[..]).unwrap());
                 }
                 _ if step % 9 == 0 => {
@@ -265,13 +265,13 @@ fn random_operations() {
 
 #[test]
 fn equal_keys_of_a_batch() {
-    fn body<K: Pod, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let (n, times) = (on.n(100, 5_000) as u64, 20);
-        let map = WideMap::<K, V>::new(on.device()).unwrap();
+        let map = Map::<K, V>::new(on.device()).unwrap();
         let batch = keys::<K>((0..n * times).map(|i| i % n));
         let values: Vec<V> = (0..n * times).map(number).collect();
         let all = keys::<K>(0..n);
-        let held = |map: &WideMap<K, V>| -> Vec<u64> {
+        let held = |map: &Map<K, V>| -> Vec<u64> {
             let told = map.get(&all).unwrap();
             told.into_iter()
                 .map(|value| value_bits(value.unwrap()))
@@ -332,8 +332,8 @@ fn equal_keys_of_a_batch() {
 
 #[test]
 fn sets_of_wide_keys() {
-    fn body<K: Pod>(on: &Target) {
-        let set = WideMap::<K, ()>::new(on.device()).unwrap();
+    fn body<K: Key>(on: &Target) {
+        let set = Map::<K, ()>::new(on.device()).unwrap();
         let (some, more) = (keys::<K>(0..500), keys::<K>(300..900));
         assert_eq!(set.execute(op::insert_keys(&some)).unwrap(), 500);
         assert_eq!(set.execute(op::insert_keys(&more)).unwrap(), 400);
@@ -360,10 +360,10 @@ fn sets_of_wide_keys() {
 /// Pairs come and go for ever in memory that is in proportion to those that there are.
 #[test]
 fn rows_of_removed_keys_are_used_again() {
-    fn body<K: Pod, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(300, 50_000) as u64;
         let on = &on.with_memory_budget(1 << 30);
-        let map = WideMap::<K, V>::new(on.device()).unwrap();
+        let map = Map::<K, V>::new(on.device()).unwrap();
         let batch = |round: u64| {
             let numbers = round * n..(round + 1) * n;
             let values: Vec<V> = numbers.clone().map(number).collect();
@@ -395,11 +395,11 @@ fn rows_of_removed_keys_are_used_again() {
 
 #[test]
 fn refused_batches_change_nothing() {
-    fn body<K: Pod, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let (held, batch) = (keys::<K>(0..2_000), keys::<K>(1_000..7_000));
         let values: Vec<V> = (0..6_000).map(number).collect();
         let enough = until_enough(on, 16 << 10, |on, left| {
-            let map = WideMap::<K, V>::with_capacity(on.device(), 2_000).unwrap();
+            let map = Map::<K, V>::with_capacity(on.device(), 2_000).unwrap();
             map.insert(&held, &values[..2_000]).unwrap();
             map.trim();
             let pairs = || {
@@ -427,9 +427,9 @@ fn refused_batches_change_nothing() {
 /// A lookup sees all of a batch or nothing, and no value of a pair that it does not belong to.
 #[test]
 fn lookups_beside_updates() {
-    fn body<K: Pod + Send + Sync, V: Value>(on: &Target) {
+    fn body<K: Key + Send + Sync, V: Numeric>(on: &Target) {
         let (batches, n) = (on.n(30, 200) as u64, on.n(300, 20_000) as u64);
-        let map = WideMap::<K, V>::new(on.device()).unwrap();
+        let map = Map::<K, V>::new(on.device()).unwrap();
         let batch = keys::<K>(0..n);
         let begin = Barrier::new(3);
         thread::scope(|scope| {
@@ -467,10 +467,10 @@ fn lookups_beside_updates() {
 
 #[test]
 fn more_pairs_than_there_can_be() {
-    fn body<K: Pod, V: Value>(on: &Target) {
-        let refused = WideMap::<K, V>::with_capacity(on.device(), (1 << 31) + 1);
+    fn body<K: Key, V: Numeric>(on: &Target) {
+        let refused = Map::<K, V>::with_capacity(on.device(), (1 << 31) + 1);
         assert!(matches!(refused, Err(Error::CapacityOverflow { .. })));
-        let map = WideMap::<K, V>::new(on.device()).unwrap();
+        let map = Map::<K, V>::new(on.device()).unwrap();
         map.insert(&[key::<K>(1)], &[number(1)]).unwrap();
         let refused = map.reserve(1 << 31);
         assert!(matches!(
@@ -481,5 +481,5 @@ fn more_pairs_than_there_can_be() {
         map.reserve(5_000).unwrap();
         assert!(map.capacity() >= 5_001);
     }
-    on_wide!(body: u32 => u32);
+    on_wide!(body: [u16; 2] => u32);
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use gpumap::simt::kernel::{Grid, Launcher};
 use gpumap::simt::{atomic, kernel, kernel_args};
-use gpumap::{Buffer, Device, Error, Map, Stream, WideMap, op};
+use gpumap::{Buffer, Device, Error, Map, Stream, op};
 
 use crate::verbs::Hostile;
 use crate::{case, for_each_kind};
@@ -153,7 +153,7 @@ case! { what_was_queued_never_ends_and_says_so within 30: || {
     let device = Device::cpu();
     let stream = Stream::new(&device).unwrap();
     let map = Map::<u64, u64>::with_capacity(&device, 100).unwrap();
-    let wide = WideMap::<u128, u64>::new(&device).unwrap();
+    let wide = Map::<u128, u64>::new(&device).unwrap();
     wide.insert(&[1], &[10]).unwrap();
     let keys = Buffer::from_slice(&stream, &[1, 2]).unwrap();
     let wide_keys = Buffer::from_slice(&stream, &[1u128]).unwrap();

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use gpumap::file::FileError;
-use gpumap::{ArenaMap, ChainedMap, Device, Error, Map, RowMap, StringRowMap, WideMap};
+use gpumap::{ChainedMap, Device, Error, Map, RowMap, StringRowMap};
 
 use crate::case;
 
@@ -103,7 +103,7 @@ case! { a_full_disk_is_an_error_and_the_map_goes_on within 30: || {
     let strings = StringRowMap::new(&Device::cpu()).unwrap();
     strings.insert(&["a"]).unwrap();
     assert_eq!(io_error(&strings.save_to(&full).unwrap_err()), Some(libc::ENOSPC));
-    let wide = WideMap::<u128, u64>::new(&Device::cpu()).unwrap();
+    let wide = Map::<u128, u64>::new(&Device::cpu()).unwrap();
     wide.insert(&[1], &[1]).unwrap();
     assert_eq!(io_error(&wide.save_to(&full).unwrap_err()), Some(libc::ENOSPC));
     assert_eq!(map.insert(&[1 << 40], &[1]).unwrap(), 1);
@@ -156,7 +156,7 @@ case! { a_limit_of_memory_is_an_error_and_the_map_goes_on within 60: || {
     assert!(is_memory(&map.reserve(1 << 27).unwrap_err()));
     assert!(is_memory(&Map::<u64, u64>::with_capacity(&Device::cpu(), 1 << 27).unwrap_err()));
     assert!(is_memory(&RowMap::<u64>::with_capacity(&Device::cpu(), 1 << 27).unwrap_err()));
-    assert!(is_memory(&WideMap::<u128, u64>::with_capacity(&Device::cpu(), 1 << 27).unwrap_err()));
+    assert!(is_memory(&Map::<u128, u64>::with_capacity(&Device::cpu(), 1 << 27).unwrap_err()));
     assert_eq!(map.get(&[1, 2, 3]).unwrap(), [Some(10), Some(20), None]);
     assert_eq!(map.insert(&[3], &[30]).unwrap(), 1);
     // As many threads as there is memory for.
@@ -182,9 +182,9 @@ case! { empty_files_and_batches within 30: || {
     let is_file = |error: Error| matches!(error, Error::File { .. });
     assert!(is_file(Map::<u64, u64>::load(&device, &path).unwrap_err()));
     assert!(is_file(Map::<u64, u64>::builder(&device).load_from(io::empty()).unwrap_err()));
-    assert!(is_file(ArenaMap::<u64, [u8; 20]>::load(&device, &path).unwrap_err()));
+    assert!(is_file(Map::<u64, [u8; 20]>::load(&device, &path).unwrap_err()));
     assert!(is_file(ChainedMap::<u64, u64>::load(&device, &path).unwrap_err()));
-    assert!(is_file(WideMap::<u128, u64>::load(&device, &path).unwrap_err()));
+    assert!(is_file(Map::<u128, u64>::load(&device, &path).unwrap_err()));
     assert!(is_file(RowMap::<u64>::load(&device, &path).unwrap_err()));
     assert!(is_file(StringRowMap::load(&device, &path).unwrap_err()));
 

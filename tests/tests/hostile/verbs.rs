@@ -6,13 +6,14 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
+use gpumap::bytemuck::Zeroable;
 use gpumap::map_ref::MapRef;
 use gpumap::op::{self, Execute};
 use gpumap::primitives::Predicate;
 use gpumap::sharded::{Ranks, ShardRow};
 use gpumap::{
-    ArenaMap, Buffer, ChainedMap, Device, Map, Merge, Operation, Result, RowMap, ShardedMap,
-    ShardedRowMap, ShardedWideMap, Stream, StringRowMap, WideMap, chained,
+    Buffer, ChainedMap, Device, Map, Merge, Operation, Result, RowMap, ShardedMap, ShardedRowMap,
+    Stream, StringRowMap, chained,
 };
 
 /// What a method does to its map.
@@ -53,13 +54,13 @@ macro_rules! for_each_kind {
     ($do:ident) => {
         $do::<gpumap::Map<u64, u64>>();
         $do::<gpumap::Map<u64, ()>>();
-        $do::<gpumap::ArenaMap<u32, [u16; 7]>>();
+        $do::<gpumap::Map<u32, [u16; 7]>>();
         $do::<gpumap::ChainedMap<u32, u32>>();
-        $do::<gpumap::WideMap<u128, u64>>();
+        $do::<gpumap::Map<u128, u64>>();
         $do::<gpumap::RowMap<u64>>();
         $do::<gpumap::StringRowMap>();
         $do::<gpumap::ShardedMap<u64, u64>>();
-        $do::<gpumap::ShardedWideMap<u128, u64>>();
+        $do::<gpumap::ShardedMap<u128, u64>>();
         $do::<gpumap::ShardedRowMap<u64>>();
     };
 }
@@ -107,16 +108,9 @@ macro_rules! callbacks {
     };
 }
 
-impl Hostile for Map<u64, u64> {
-    const NAME: &'static str = "Map";
-
-    fn make() -> Self {
-        let map = Self::with_capacity(&device(), 100).unwrap();
-        map.insert(&[1, 2, 3], &[10, 20, 30]).unwrap();
-        map
-    }
-
-    fn verbs() -> Vec<Verb<Self>> {
+/// The methods that maps of every layout have, with a value, and what dumps in chunks and figures do; then those of one layout.
+macro_rules! of_every_layout {
+    ($dumps:ident, $stats:ident, $value:expr; $($own:tt)*) => {
         verbs! {
             Looks device: |m| { m.device(); Ok(()) };
             Looks len: |m| { m.len(); Ok(()) };
@@ -125,25 +119,24 @@ impl Hostile for Map<u64, u64> {
             Looks slots: |m| { m.slots(); Ok(()) };
             Looks submaps: |m| { m.submaps(); Ok(()) };
             Looks load_factor: |m| { m.load_factor(); Ok(()) };
-            Looks stats: |m| m.stats().map(drop);
+            $stats stats: |m| m.stats().map(drop);
             Looks preload: |m| m.preload();
             Looks trim: |m| { m.trim(); Ok(()) };
             Looks fmt: |m| { let _ = format!("{m:?}"); Ok(()) };
             Looks get: |m| m.get(&[1, 9]).map(drop);
-            Looks get_or: |m| m.get_or(&[1, 9], 0).map(drop);
-            Looks get_into: |m| m.get_into(&[1, 9], &mut [0; 2], &mut [0; 2]);
-            Looks get_or_into: |m| m.get_or_into(&[1, 9], 0, &mut [0; 2]);
+            Looks get_or: |m| m.get_or(&[1, 9], $value).map(drop);
+            Looks get_into: |m| m.get_into(&[1, 9], &mut [$value; 2], &mut [0; 2]);
+            Looks get_or_into: |m| m.get_or_into(&[1, 9], Zeroable::zeroed(), &mut [$value; 2]);
             Looks contains: |m| m.contains(&[1, 9]).map(drop);
             Looks contains_into: |m| m.contains_into(&[1, 9], &mut [0; 2]);
             Looks execute: |m| m.execute(op::get(&[1, 9])).map(drop);
             Looks retrieve_all: |m| m.retrieve_all().map(drop);
-            Looks retrieve_all_into: |m| m.retrieve_all_into(&mut [0; 100], &mut [0; 100]).map(drop);
+            Looks retrieve_all_into: |m| m.retrieve_all_into(&mut [0; 100], &mut [$value; 100]).map(drop);
             Looks retrieve_all_stable: |m| m.retrieve_all_stable().map(drop);
             Looks retrieve_all_stable_into:
-                |m| m.retrieve_all_stable_into(&mut [0; 100], &mut [0; 100]).map(drop);
-            Looks chunks: |m| m.chunks(1).try_for_each(|chunk| chunk.map(drop));
-            Looks for_each_chunk: |m| m.for_each_chunk(1, |_| Ok(()));
-            Looks save: |m| m.save(file()).map(drop);
+                |m| m.retrieve_all_stable_into(&mut [0; 100], &mut [$value; 100]).map(drop);
+            $dumps for_each_chunk: |m| m.for_each_chunk(1, |_| Ok(()));
+            $dumps save: |m| m.save(file()).map(drop);
             Gives save_to: |m| m.save_to(io::sink()).map(drop);
             Looks on: |m| {
                 let stream = stream();
@@ -163,27 +156,56 @@ impl Hostile for Map<u64, u64> {
             Changes on: |m| {
                 let stream = stream();
                 let keys = Buffer::from_slice(&stream, &[1, 9])?;
-                m.on(&stream).insert(&keys, &keys)?.wait().map(drop)
+                m.on(&stream).insert(&keys, &Buffer::from_slice(&stream, &[$value; 2])?)?.wait().map(drop)
             };
             Changes graph: |m| {
                 let stream = stream();
                 let keys = Buffer::from_slice(&stream, &[1, 9])?;
+                let values = Buffer::from_slice(&stream, &[$value; 2])?;
                 let mut graph = m.graph(&stream);
                 let mut verbs = graph.record();
-                verbs.insert(&keys, &keys)?;
+                verbs.insert(&keys, &values)?;
                 verbs.launch()?.wait().map(drop)
             };
-            Changes insert: |m| m.insert(&[1, 4], &[1, 1]).map(drop);
-            Changes insert_with_outcome: |m| m.insert_with_outcome(&[1, 4], &[1, 1]).map(drop);
-            Changes upsert: |m| m.upsert(&[1, 4], &[1, 1]).map(drop);
-            Changes upsert_with_outcome: |m| m.upsert_with_outcome(&[1, 4], &[1, 1]).map(drop);
-            Changes merge: |m| m.merge(&[1, 4], 1, Merge::Add).map(drop);
-            Changes get_or_insert: |m| m.get_or_insert(&[1, 4], &[1, 1]).map(drop);
+            Changes insert: |m| m.insert(&[1, 4], &[$value; 2]).map(drop);
+            Changes insert_with_outcome: |m| m.insert_with_outcome(&[1, 4], &[$value; 2]).map(drop);
+            Changes upsert: |m| m.upsert(&[1, 4], &[$value; 2]).map(drop);
+            Changes upsert_with_outcome: |m| m.upsert_with_outcome(&[1, 4], &[$value; 2]).map(drop);
+            Changes get_or_insert: |m| m.get_or_insert(&[1, 4], &[$value; 2]).map(drop);
             Changes get_or_insert_into:
-                |m| m.get_or_insert_into(&[1, 4], &[1, 1], &mut [0; 2]).map(drop);
-            Changes update: |m| m.update(&[1, 4], &[1, 1]).map(drop);
+                |m| m.get_or_insert_into(&[1, 4], &[$value; 2], &mut [$value; 2]).map(drop);
+            Changes update: |m| m.update(&[1, 4], &[$value; 2]).map(drop);
+            Changes execute: |m| m.execute(op::upsert(&[1, 9], &[$value; 2])).map(drop);
+            Changes try_extend: |m| m.try_extend([(1, $value), (4, $value)]);
+            Changes remove: |m| m.remove(&[9]).map(drop);
+            Changes remove_with_outcome: |m| m.remove_with_outcome(&[9]).map(drop);
+            Changes take: |m| m.take(&[9]).map(drop);
+            Changes retain_keys: |m| m.retain_keys(&[1, 2, 3]).map(drop);
+            Changes reserve: |m| m.reserve(1_000);
+            Changes shrink_to_fit: |m| m.shrink_to_fit();
+            Changes drain: |m| m.drain().map(drop);
+            Changes clear: |m| m.clear();
+            Changes retain: |m| m.retain(|_, _| true).map(drop);
+            $($own)*
+        }
+    };
+}
+
+impl Hostile for Map<u64, u64> {
+    const NAME: &'static str = "Map";
+
+    fn make() -> Self {
+        let map = Self::with_capacity(&device(), 100).unwrap();
+        map.insert(&[1, 2, 3], &[10, 20, 30]).unwrap();
+        map
+    }
+
+    fn verbs() -> Vec<Verb<Self>> {
+        of_every_layout! {
+            Looks, Looks, 1;
+            Changes merge: |m| m.merge(&[1, 4], 1, Merge::Add).map(drop);
             Changes update_with: |m| m.update_with(&[1, 4], 1, Merge::Add).map(drop);
-            Changes execute: |m| m.execute(op::upsert(&[1, 9], &[1, 1])).map(drop);
+            Looks chunks: |m| m.chunks(1).try_for_each(|chunk| chunk.map(drop));
             Changes apply: |m| {
                 let each = [Operation::Get, Operation::Upsert];
                 m.apply(&each, &[1, 4], &[1, 1]).map(drop)
@@ -192,18 +214,9 @@ impl Hostile for Map<u64, u64> {
                 let each = [Operation::Get.code(), Operation::Upsert.code()];
                 m.apply_into(&each, &[1, 4], &[1, 1], &mut [0; 2], &mut [0; 2]).map(drop)
             };
-            Changes try_extend: |m| m.try_extend([(1, 1), (4, 1)]);
-            Changes remove: |m| m.remove(&[9]).map(drop);
-            Changes remove_with_outcome: |m| m.remove_with_outcome(&[9]).map(drop);
-            Changes take: |m| m.take(&[9]).map(drop);
             Changes retain_where: |m| m.retain_where(Predicate::Always, Predicate::Always).map(drop);
-            Changes retain_keys: |m| m.retain_keys(&[1, 2, 3]).map(drop);
-            Changes reserve: |m| m.reserve(1_000);
-            Changes shrink_to_fit: |m| m.shrink_to_fit();
             Changes launch_with: |m| m.launch_with(&stream(), 1, |_| Ok(())).map(drop);
             Changes launch_unbounded: |m| m.launch_unbounded(&stream(), |_| Ok(())).map(drop);
-            Changes drain: |m| m.drain().map(drop);
-            Changes clear: |m| m.clear();
         }
     }
 
@@ -215,6 +228,7 @@ impl Hostile for Map<u64, u64> {
             };
             launch_unbounded, true,
                 |m, work| m.launch_unbounded(&stream(), |_| { work(); Ok(()) }).map(drop);
+            retain, true, |m, work| m.retain(|_, _| { work(); true }).map(drop);
             chunks, false, |m, work| m.chunks(1).try_for_each(|chunk| { work(); chunk.map(drop) });
             for_each_chunk, false, |m, work| m.for_each_chunk(1, |_| { work(); Ok(()) });
             save_to, false, |m, work| m.save_to(Calls(work)).map(drop);
@@ -252,8 +266,8 @@ impl Hostile for Map<u64, ()> {
     }
 }
 
-impl Hostile for ArenaMap<u32, [u16; 7]> {
-    const NAME: &'static str = "ArenaMap";
+impl Hostile for Map<u32, [u16; 7]> {
+    const NAME: &'static str = "Map";
 
     fn make() -> Self {
         let map = Self::new(&device()).unwrap();
@@ -262,52 +276,10 @@ impl Hostile for ArenaMap<u32, [u16; 7]> {
     }
 
     fn verbs() -> Vec<Verb<Self>> {
-        verbs! {
-            Looks device: |m| { m.device(); Ok(()) };
-            Looks len: |m| { m.len(); Ok(()) };
-            Looks is_empty: |m| { m.is_empty(); Ok(()) };
-            Looks capacity: |m| { m.capacity(); Ok(()) };
-            Looks trim: |m| { m.trim(); Ok(()) };
-            Looks fmt: |m| { let _ = format!("{m:?}"); Ok(()) };
-            Looks get: |m| m.get(&[1, 9]).map(drop);
-            Looks get_into: |m| m.get_into(&[1, 9], &mut [[0; 7]; 2], &mut [0; 2]);
-            Looks contains: |m| m.contains(&[1, 9]).map(drop);
-            Looks retrieve_all: |m| m.retrieve_all().map(drop);
-            Looks retrieve_all_into: |m| m.retrieve_all_into(&mut [0; 9], &mut [[0; 7]; 9]).map(drop);
-            Looks chunks: |m| m.chunks(1).try_for_each(|chunk| chunk.map(drop));
-            Looks for_each_chunk: |m| m.for_each_chunk(1, |_| Ok(()));
-            Looks save: |m| m.save(file()).map(drop);
-            Gives save_to: |m| m.save_to(io::sink()).map(drop);
-            Looks on: |m| {
-                let stream = stream();
-                let keys = Buffer::from_slice(&stream, &[1, 9])?;
-                let (mut values, mut found) = (Buffer::zeroed(&stream, 2)?, Buffer::zeroed(&stream, 2)?);
-                m.on(&stream).get_into(&keys, &mut values, &mut found)?.wait().map(drop)
-            };
-            Looks graph: |m| {
-                let stream = stream();
-                let keys = Buffer::from_slice(&stream, &[1, 9])?;
-                let (mut values, mut found) = (Buffer::zeroed(&stream, 2)?, Buffer::zeroed(&stream, 2)?);
-                let mut graph = m.graph(&stream);
-                let mut verbs = graph.record();
-                verbs.get_into(&keys, &mut values, &mut found)?;
-                verbs.launch()?.wait().map(drop)
-            };
+        of_every_layout! {
             // Nothing may be in flight then.
-            Gives stats: |m| m.stats().map(drop);
-            Changes insert: |m| m.insert(&[1, 4], &[[1; 7]; 2]).map(drop);
-            Changes insert_with_outcome: |m| m.insert_with_outcome(&[1, 4], &[[1; 7]; 2]).map(drop);
-            Changes upsert: |m| m.upsert(&[1, 4], &[[1; 7]; 2]).map(drop);
-            Changes get_or_insert: |m| m.get_or_insert(&[1, 4], &[[1; 7]; 2]).map(drop);
-            Changes update: |m| m.update(&[1, 4], &[[1; 7]; 2]).map(drop);
-            Changes remove: |m| m.remove(&[9]).map(drop);
-            Changes take: |m| m.take(&[9]).map(drop);
-            Changes retain: |m| m.retain(|_, _| true).map(drop);
-            Changes retain_keys: |m| m.retain_keys(&[1, 2, 3]).map(drop);
-            Changes reserve: |m| m.reserve(1_000);
-            Changes shrink_to_fit: |m| m.shrink_to_fit();
-            Changes drain: |m| m.drain().map(drop);
-            Changes clear: |m| m.clear();
+            Looks, Gives, [1; 7];
+            Looks chunks: |m| m.chunks(1).try_for_each(|chunk| chunk.map(drop));
         }
     }
 
@@ -396,8 +368,8 @@ impl Hostile for ChainedMap<u32, u32> {
     }
 }
 
-impl Hostile for WideMap<u128, u64> {
-    const NAME: &'static str = "WideMap";
+impl Hostile for Map<u128, u64> {
+    const NAME: &'static str = "Map";
 
     fn make() -> Self {
         let map = Self::new(&device()).unwrap();
@@ -406,65 +378,17 @@ impl Hostile for WideMap<u128, u64> {
     }
 
     fn verbs() -> Vec<Verb<Self>> {
-        verbs! {
-            Looks device: |m| { m.device(); Ok(()) };
-            Looks len: |m| { m.len(); Ok(()) };
-            Looks is_empty: |m| { m.is_empty(); Ok(()) };
-            Looks capacity: |m| { m.capacity(); Ok(()) };
-            Looks trim: |m| { m.trim(); Ok(()) };
-            Looks fmt: |m| { let _ = format!("{m:?}"); Ok(()) };
-            Looks get: |m| m.get(&[1, 9]).map(drop);
-            Looks get_or: |m| m.get_or(&[1, 9], 0).map(drop);
-            Looks get_into: |m| m.get_into(&[1, 9], &mut [0; 2], &mut [0; 2]);
-            Looks get_or_into: |m| m.get_or_into(&[1, 9], 0, &mut [0; 2]);
-            Looks contains: |m| m.contains(&[1, 9]).map(drop);
-            Looks retrieve_all: |m| m.retrieve_all().map(drop);
-            Looks retrieve_all_into: |m| m.retrieve_all_into(&mut [0; 9], &mut [0; 9]).map(drop);
-            Gives for_each_chunk: |m| m.for_each_chunk(1, |_| Ok(()));
-            Gives save: |m| m.save(file()).map(drop);
-            Gives save_to: |m| m.save_to(io::sink()).map(drop);
-            Looks on: |m| {
-                let stream = stream();
-                let keys = Buffer::from_slice(&stream, &[1, 9])?;
-                let (mut values, mut found) = (Buffer::zeroed(&stream, 2)?, Buffer::zeroed(&stream, 2)?);
-                m.on(&stream).get_into(&keys, &mut values, &mut found)?.wait().map(drop)
-            };
-            Looks graph: |m| {
-                let stream = stream();
-                let keys = Buffer::from_slice(&stream, &[1, 9])?;
-                let (mut values, mut found) = (Buffer::zeroed(&stream, 2)?, Buffer::zeroed(&stream, 2)?);
-                let mut graph = m.graph(&stream);
-                let mut verbs = graph.record();
-                verbs.get_into(&keys, &mut values, &mut found)?;
-                verbs.launch()?.wait().map(drop)
-            };
-            Changes on: |m| {
-                let stream = stream();
-                let keys = Buffer::from_slice(&stream, &[1, 9])?;
-                let values = Buffer::from_slice(&stream, &[1, 9])?;
-                m.on(&stream).insert(&keys, &values)?.wait().map(drop)
-            };
-            Changes insert: |m| m.insert(&[1, 4], &[1, 1]).map(drop);
-            Changes insert_with_outcome: |m| m.insert_with_outcome(&[1, 4], &[1, 1]).map(drop);
-            Changes upsert: |m| m.upsert(&[1, 4], &[1, 1]).map(drop);
+        of_every_layout! {
+            Gives, Looks, 1;
             Changes merge: |m| m.merge(&[1, 4], 1, Merge::Add).map(drop);
-            Changes get_or_insert: |m| m.get_or_insert(&[1, 4], &[1, 1]).map(drop);
-            Changes update: |m| m.update(&[1, 4], &[1, 1]).map(drop);
             Changes update_with: |m| m.update_with(&[1, 4], 1, Merge::Add).map(drop);
-            Changes remove: |m| m.remove(&[9]).map(drop);
-            Changes take: |m| m.take(&[9]).map(drop);
-            Changes retain: |m| m.retain(|_, _| true).map(drop);
-            Changes retain_keys: |m| m.retain_keys(&[1, 2, 3]).map(drop);
-            Changes reserve: |m| m.reserve(1_000);
-            Changes launch_with: |m| m.launch_with(&stream(), |_| Ok(()));
-            Changes drain: |m| m.drain().map(drop);
-            Changes clear: |m| m.clear();
+            Changes launch_with_rows: |m| m.launch_with_rows(&stream(), |_| Ok(()));
         }
     }
 
     fn callbacks() -> Vec<Callback<Self>> {
         callbacks! {
-            launch_with, true, |m, work| m.launch_with(&stream(), |_| { work(); Ok(()) });
+            launch_with_rows, true, |m, work| m.launch_with_rows(&stream(), |_| { work(); Ok(()) });
             for_each_chunk, true, |m, work| m.for_each_chunk(1, |_| { work(); Ok(()) });
             retain, true, |m, work| m.retain(|_, _| { work(); true }).map(drop);
             save_to, true, |m, work| m.save_to(Calls(work)).map(drop);
@@ -527,6 +451,7 @@ impl Hostile for RowMap<u64> {
             Changes compact: |m| m.compact().map(drop);
             Changes compact_into: |m| m.compact_into(&mut [0; 2_000]).map(drop);
             Changes reserve: |m| m.reserve(1_000);
+            Changes shrink_to_fit: |m| m.shrink_to_fit();
             Changes clear: |m| m.clear();
         }
     }
@@ -582,6 +507,7 @@ impl Hostile for StringRowMap {
             Changes compact: |m| m.compact().map(drop);
             Changes compact_into: |m| m.compact_into(&mut [0; 2_000]).map(drop);
             Changes reserve: |m| m.reserve(1_000, 10_000);
+            Changes shrink_to_fit: |m| m.shrink_to_fit();
             Changes clear: |m| m.clear();
         }
     }
@@ -606,6 +532,8 @@ impl Hostile for ShardedMap<u64, u64> {
     fn verbs() -> Vec<Verb<Self>> {
         verbs! {
             Looks ranks: |m| { m.ranks(); Ok(()) };
+            Looks owner: |m| { m.owner(1); Ok(()) };
+            Looks local: |m| m.local(0)?.get(&[1, 9]).map(drop);
             Looks len: |m| { m.len(); Ok(()) };
             Looks lens: |m| { m.lens(); Ok(()) };
             Looks is_empty: |m| { m.is_empty(); Ok(()) };
@@ -632,6 +560,7 @@ impl Hostile for ShardedMap<u64, u64> {
             Changes update_with: |m| m.update_with(&[1, 4], 1, Merge::Add).map(drop);
             Changes remove: |m| m.remove(&[9]).map(drop);
             Changes take: |m| m.take(&[9]).map(drop);
+            Changes retain: |m| m.retain(|_, _| true).map(drop);
             Changes retain_where: |m| m.retain_where(Predicate::Always, Predicate::Always).map(drop);
             Changes retain_keys: |m| m.retain_keys(&[1, 2, 3]).map(drop);
             Changes reserve: |m| m.reserve(1_000);
@@ -649,8 +578,8 @@ impl Hostile for ShardedMap<u64, u64> {
     }
 }
 
-impl Hostile for ShardedWideMap<u128, u64> {
-    const NAME: &'static str = "ShardedWideMap";
+impl Hostile for ShardedMap<u128, u64> {
+    const NAME: &'static str = "ShardedMap";
 
     fn make() -> Self {
         let map = Self::new(&ranks()).unwrap();
@@ -692,6 +621,7 @@ impl Hostile for ShardedWideMap<u128, u64> {
             Changes retain: |m| m.retain(|_, _| true).map(drop);
             Changes retain_keys: |m| m.retain_keys(&[1, 2, 3]).map(drop);
             Changes reserve: |m| m.reserve(1_000);
+            Changes shrink_to_fit: |m| m.shrink_to_fit();
             Changes drain: |m| m.drain().map(drop);
             Changes clear: |m| m.clear();
         }
@@ -742,6 +672,7 @@ impl Hostile for ShardedRowMap<u64> {
             Changes remove: |m| m.remove(&[9]).map(drop);
             Changes compact: |m| m.compact().map(drop);
             Changes reserve: |m| m.reserve(1_000);
+            Changes shrink_to_fit: |m| m.shrink_to_fit();
             Changes clear: |m| m.clear();
         }
     }
@@ -774,9 +705,9 @@ fn each_method_is_here() {
         ($($kind:ty),*) => { $(add::<$kind>(&mut known);)* };
     }
     add_all!(
-        Map<u64, u64>, Map<u64, ()>, ArenaMap<u32, [u16; 7]>, ChainedMap<u32, u32>,
-        WideMap<u128, u64>, RowMap<u64>, StringRowMap, ShardedMap<u64, u64>,
-        ShardedWideMap<u128, u64>, ShardedRowMap<u64>
+        Map<u64, u64>, Map<u64, ()>, Map<u32, [u16; 7]>, ChainedMap<u32, u32>,
+        Map<u128, u64>, RowMap<u64>, StringRowMap, ShardedMap<u64, u64>,
+        ShardedMap<u128, u64>, ShardedRowMap<u64>
     );
     let kinds: BTreeSet<&str> = known.iter().map(|(kind, _)| *kind).collect();
     for kind in kinds {

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gpumap::sharded::{GroupError, Ranks};
-use gpumap::{Device, Error, Map, RowMap, ShardedWideMap, StringRowMap, WideMap};
+use gpumap::{Device, Error, Map, RowMap, ShardedMap, StringRowMap};
 
 use crate::verbs::{Callback, Hostile, Kind, Verb};
 use crate::{case, for_each_kind};
@@ -73,8 +73,8 @@ fn in_each_callback<M: Hostile>() {
                 begun.send(()).unwrap();
                 thread::sleep(SOON);
                 call_each(map, callback);
-                let runs_alone = ["launch_unbounded", "retain"].contains(&callback.name)
-                    || M::NAME == "WideMap" && callback.name == "launch_with";
+                let runs_alone =
+                    ["launch_unbounded", "launch_with_rows", "retain"].contains(&callback.name);
                 if !runs_alone {
                     thread::scope(|scope| scope.spawn(|| look_up(map, callback)).join().unwrap());
                 }
@@ -183,14 +183,14 @@ case! { lookups_beside_a_slow_save_and_a_waiting_removal within 20: || {
         |m| m.remove(&["a"]).map(drop),
         |m| m.get(&["a", "b"]).map(|found| assert_eq!(found, [Some(0), Some(1)])),
     ]);
-    let wide = WideMap::<u128, u64>::new(&device).unwrap();
+    let wide = Map::<u128, u64>::new(&device).unwrap();
     wide.insert(&[1, 2], &[10, 20]).unwrap();
     third_party(&wide, |m, to| m.save_to(to), [
         |m| m.remove(&[1]).map(drop),
         |m| m.get(&[1, 2]).map(|found| assert_eq!(found, [Some(10), Some(20)])),
     ]);
     let ranks = Ranks::new(&[device.clone(), device]).unwrap();
-    let wide = ShardedWideMap::<u128, u64>::new(&ranks).unwrap();
+    let wide = ShardedMap::<u128, u64>::new(&ranks).unwrap();
     wide.insert(&[1, 2], &[10, 20]).unwrap();
     third_party(&wide, |m, to| m.save_to(to), [
         |m| m.remove(&[1]).map(drop),
@@ -243,7 +243,7 @@ case! {
     a_panic_in_a_closure_ends_nothing_else within 20: || {
     let device = Device::cpu();
     let ranks = Ranks::new(&[device.clone(), device]).unwrap();
-    let map = ShardedWideMap::<u128, u64>::new(&ranks).unwrap();
+    let map = ShardedMap::<u128, u64>::new(&ranks).unwrap();
     map.insert(&[1, 2, 3, 4], &[10, 20, 30, 40]).unwrap();
     let refused = map.retain(|key, _| if key == 3 { panic!("on purpose") } else { false });
     assert!(
@@ -255,7 +255,7 @@ case! {
     assert_eq!(map.remove(&[3]).unwrap(), 1);
     assert_eq!(ranks.run(|rank| rank.gather(&[1u64])).unwrap()[0], [1, 1]);
 
-    let map = WideMap::<u128, u64>::new(&Device::cpu()).unwrap();
+    let map = Map::<u128, u64>::new(&Device::cpu()).unwrap();
     map.insert(&[1, 2], &[10, 20]).unwrap();
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         map.for_each_chunk(1, |_| panic!("on purpose"))

@@ -498,7 +498,7 @@ fn keys_of_a_saved_map_that_are_no_unsigned_integers_are_refused() {
     let device = gpumap::Device::cpu();
     let signed = gpumap::Map::<i64, u64>::from_pairs(&device, [(-1, 5)]).unwrap();
     signed.save(scene.path("signed.gpumap")).unwrap();
-    let wide = gpumap::WideMap::<[f32; 2], u64>::new(&device).unwrap();
+    let wide = gpumap::Map::<[f32; 2], u64>::new(&device).unwrap();
     wide.insert(&[[0.5, 1.0]], &[5]).unwrap();
     wide.save(scene.path("floats.gpumap")).unwrap();
     for (name, found) in [
@@ -512,7 +512,7 @@ fn keys_of_a_saved_map_that_are_no_unsigned_integers_are_refused() {
         }
     }
     // Those of a program's own are bytes, which may be unsigned integers.
-    let bytes = gpumap::WideMap::<[u8; 8], u64>::new(&device).unwrap();
+    let bytes = gpumap::Map::<[u8; 8], u64>::new(&device).unwrap();
     bytes.insert(&[9_u64.to_le_bytes()], &[5]).unwrap();
     bytes.save(scene.path("bytes.gpumap")).unwrap();
     let dump = scene.succeed(&["load", "bytes.gpumap", "--dump", "-"]);

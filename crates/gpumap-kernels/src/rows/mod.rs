@@ -181,6 +181,18 @@ impl RowKernels {
         }
     }
 
+    /// Those of the kernels of a map on one device, as PTX names them.
+    pub fn entries(&self) -> [(&'static str, u64); 6] {
+        [
+            self.claim.entry(),
+            self.commit.entry(),
+            self.get.entry(),
+            self.rebuild.entry(),
+            self.remove.entry(),
+            self.compact.entry(),
+        ]
+    }
+
     /// Those for keys that are [references](StringRef).
     pub fn for_strings() -> &'static Self {
         &OF_STRINGS

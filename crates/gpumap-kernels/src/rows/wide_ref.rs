@@ -24,7 +24,7 @@ pub(super) fn word_of<V>(table: *mut u8, row: u32) -> (*mut U64x2, u32) {
     )
 }
 
-/// A map with wide keys that a kernel may use while its launch lasts. The host lends it out (`WideMap::launch_with` of the crate
+/// A map with wide keys that a kernel may use while its launch lasts. The host lends it out (`Map::launch_with` of the crate
 /// `gpumap`), and a kernel takes it as one field of its arguments.
 ///
 /// Kernels look keys up, and change the values of keys that are present; they insert and remove nothing. `V` are the bits of a

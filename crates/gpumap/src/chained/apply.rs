@@ -4,17 +4,18 @@ use std::ptr;
 
 use gpumap_kernels::chained::answer::Outcome;
 use gpumap_kernels::chained::mixed;
-use gpumap_kernels::slot::Bits;
 
 use super::chains::Chains;
 use super::run::Job;
-use super::{ChainedMap, Key, Value};
+use super::{ChainedMap, Word, WordKey};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::{Result, expect_same_len};
 use crate::input::{Input, Source};
+use crate::map::bits;
 use crate::memory::{host_collect, host_vec};
 use crate::scratch::{ScratchRole, Workspace};
+use bytemuck::Pod;
 
 /// What [`ChainedMap::apply`] does with a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,7 +69,7 @@ pub enum Answer<V> {
 }
 
 /// # Mixed batches
-impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> ChainedMap<K, V> {
     /// Does with each key what its operation says, all in one launch, and answers in the same order.
     ///
     /// The operations of a batch run at the same time, as those of several calls do: of two on the same
@@ -216,7 +217,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
 }
 
 /// The answer that a kernel gave.
-fn answer<V: Value>(operation: Operation, outcome: u8, value: V) -> Answer<V> {
+fn answer<V: Pod>(operation: Operation, outcome: u8, value: V) -> Answer<V> {
     if operation == Operation::Count {
         return Answer::Count(count_in(value));
     }
@@ -229,6 +230,6 @@ fn answer<V: Value>(operation: Operation, outcome: u8, value: V) -> Answer<V> {
 }
 
 /// The number of pairs that was reported as a value.
-fn count_in<V: Value>(value: V) -> usize {
-    bytemuck::cast::<V, V::Bits>(value).to_u64() as usize
+fn count_in<V: Pod>(value: V) -> usize {
+    bits(value) as usize
 }

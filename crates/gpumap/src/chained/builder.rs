@@ -7,7 +7,7 @@ use gpumap_kernels::kernels::Encoding;
 
 use super::chains::{Chains, MOST_BUCKETS, MOST_SLABS};
 use super::grow::spare_slabs;
-use super::{ChainedMap, Key, Value};
+use super::{ChainedMap, Word, WordKey};
 use crate::device::Device;
 use crate::error::{Error, Result, Setting};
 use crate::lock::Lock;
@@ -49,7 +49,7 @@ pub struct ChainedMapBuilder<K, V> {
     _pair: PhantomData<fn(K) -> V>,
 }
 
-impl<K: Key, V: Value<Bits = K::Bits>> ChainedMapBuilder<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> ChainedMapBuilder<K, V> {
     pub(super) fn new(device: &Device) -> Self {
         Self {
             device: device.clone(),

@@ -5,7 +5,7 @@ use gpumap_kernels::chained::slab::LANES;
 use gpumap_simt::kernel::Grid;
 
 use super::chains::Chains;
-use super::{ChainedMap, Key, Value};
+use super::{ChainedMap, Word, WordKey};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
@@ -19,7 +19,7 @@ pub(super) fn grid_of_chains(bases: u64) -> Grid {
 }
 
 /// # Compact
-impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> ChainedMap<K, V> {
     /// Moves the pairs of every chain together, over what removed ones left behind, and gives slabs that
     /// are empty then back to the pool. Returns how many. Pairs keep their order. Waits for the calls in
     /// flight.

@@ -6,7 +6,7 @@ use gpumap_kernels::chained::kernels::CountArgs;
 use gpumap_kernels::source::Batch;
 
 use super::chains::Chains;
-use super::{ChainedMap, Key, Value};
+use super::{ChainedMap, Word, WordKey};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
@@ -15,7 +15,7 @@ use crate::output::Output;
 use crate::scratch::{ScratchRole, Workspace};
 
 /// # Count the pairs of a key
-impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> ChainedMap<K, V> {
     /// For each key how many pairs it has.
     ///
     /// ```
@@ -104,7 +104,7 @@ pub(super) struct Asked<K> {
     pub len: usize,
 }
 
-impl<K: Key> Asked<K> {
+impl<K: WordKey> Asked<K> {
     /// As kernels take them.
     pub fn batch(self, per_warp: u32) -> Batch<K::Bits, K::Bits> {
         Batch {

@@ -8,7 +8,7 @@ use gpumap_kernels::chained::get_all::GetAllArgs;
 use super::all_values::AllValues;
 use super::chains::Chains;
 use super::count::Asked;
-use super::{ChainedMap, Key, Value};
+use super::{ChainedMap, Word, WordKey};
 use crate::error::{Error, Result};
 use crate::input::Input;
 use crate::output::Output;
@@ -16,7 +16,7 @@ use crate::primitives::queue_exclusive_sum;
 use crate::scratch::{ScratchRole, Workspace};
 
 /// # Look up all pairs of a key
-impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> ChainedMap<K, V> {
     /// For each key all values that it has, the one that was stored first first. A key that comes twice
     /// in the batch has two rows.
     ///

@@ -8,7 +8,7 @@ use gpumap_kernels::chained::slab::LANES;
 use gpumap_simt::warp;
 
 use super::chains::Chains;
-use super::{ChainedMap, Key, Value};
+use super::{ChainedMap, Word, WordKey};
 use crate::error::{Error, Result};
 
 const WARP: usize = warp::SIZE as usize;
@@ -26,7 +26,7 @@ pub(super) fn spare_slabs(batch: usize, multiprocessors: u32) -> usize {
 }
 
 /// # Capacity
-impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> ChainedMap<K, V> {
     /// Makes room for `more` pairs beyond those it has, whatever their keys. Waits for the calls in
     /// flight. For kernels of your own that found the map full, before they are launched again.
     ///

@@ -3,7 +3,7 @@
 use gpumap_kernels::chained::chained_ref::ChainedRef;
 
 use super::chains::Chains;
-use super::{ChainedMap, Key, Value};
+use super::{ChainedMap, Word, WordKey};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
@@ -14,7 +14,7 @@ use crate::scratch::Workspace;
 use crate::stream::Stream;
 
 /// # Kernels of your own
-impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> ChainedMap<K, V> {
     /// Lends the map to kernels that store `most_new` pairs at most, beside other calls. Adds slabs
     /// first if so many may not fit. Waits until the kernels have ended, and returns what they did.
     ///

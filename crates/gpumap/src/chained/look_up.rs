@@ -1,7 +1,7 @@
 //! Looking keys up.
 
 use super::run::Job;
-use super::{ChainedMap, Key, Value};
+use super::{ChainedMap, Word, WordKey};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
@@ -14,7 +14,7 @@ use crate::scratch::{ScratchRole, address_of};
 use gpumap_kernels::chained::answer::Outcome;
 
 /// # Look up
-impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> ChainedMap<K, V> {
     /// Looks keys up: for each its value, or none. Of several pairs with one key, the one that was
     /// stored first is found.
     ///

@@ -52,7 +52,7 @@ pub use stats::ChainedStats;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::lock::{Lock, ReadGuard, WriteGuard};
-use crate::map::{Batch, Key, Outputs, OwnState, Receiver, Value};
+use crate::map::{Batch, Outputs, OwnState, Receiver, Word, WordKey};
 use crate::op::{Execute, Op};
 use crate::poison;
 use crate::scratch::{ScratchPool, Workspace};
@@ -120,7 +120,7 @@ use chains::Chains;
 /// [`Error::OutOfMemory`] or [`Error::Full`], and the map holds what it held.
 ///
 /// Buckets stay as they are: with many more pairs than the map was built for, chains become long.
-pub struct ChainedMap<K: Key, V: Value<Bits = K::Bits>> {
+pub struct ChainedMap<K: WordKey, V: Word<Bits = K::Bits>> {
     device: Device,
     kernels: &'static ChainedKernels<K::Bits, K::Bits>,
     scratch: ScratchPool,
@@ -135,7 +135,7 @@ pub struct ChainedMap<K: Key, V: Value<Bits = K::Bits>> {
 }
 
 /// # Create
-impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> ChainedMap<K, V> {
     /// A map with buckets and a pool for this many pairs.
     ///
     /// # Errors
@@ -150,13 +150,13 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     }
 }
 
-impl<K: Key, V: Value<Bits = K::Bits>> Execute<K, V> for ChainedMap<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> Execute<K, V> for ChainedMap<K, V> {
     fn execute<A>(&self, op: Op<'_, K, V, A>) -> Result<A> {
         op.run(Receiver::Chained, |batch, outputs| self.run(batch, outputs))
     }
 }
 
-impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> ChainedMap<K, V> {
     /// Runs an operation that has been checked. Returns what it counts.
     fn run(&self, batch: Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
         let keys = batch.keys.elements();
@@ -172,7 +172,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
 }
 
 /// # Size and state
-impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> ChainedMap<K, V> {
     /// The device it lives on.
     pub fn device(&self) -> &Device {
         &self.device
@@ -267,7 +267,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     }
 }
 
-impl<K: Key, V: Value<Bits = K::Bits>> fmt::Debug for ChainedMap<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> fmt::Debug for ChainedMap<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChainedMap")
             .field("device", &self.device)

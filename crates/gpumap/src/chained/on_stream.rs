@@ -9,7 +9,7 @@ use gpumap_kernels::count::Counters;
 
 use super::chains::Chains;
 use super::run::{Job, arguments};
-use super::{ChainedMap, Key, Value};
+use super::{ChainedMap, Word, WordKey};
 use crate::device::Device;
 use crate::error::Result;
 use crate::lock::ReadGuard;
@@ -20,7 +20,7 @@ use crate::scratch::{ScratchPool, Workspace};
 use crate::stream::{LaunchOn, Stream};
 
 /// # Streams
-impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> ChainedMap<K, V> {
     /// The same verbs, in the order of a stream: lookups and removals return before the device is done, and
     /// [all others wait](OnStream#what-is-queued-and-what-waits) for the stream.
     ///
@@ -46,7 +46,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
 }
 
 /// # Graphs
-impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> ChainedMap<K, V> {
     /// Verbs that are launched together, in the order of a stream: lookups and removals as one [`Graph`], and launches with
     /// others [one by one](Graph#launches).
     ///
@@ -77,7 +77,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     }
 }
 
-impl<K: Key, V: Value<Bits = K::Bits>> StreamReceiver for ChainedMap<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> StreamReceiver for ChainedMap<K, V> {
     fn receiver(&self) -> Receiver {
         Receiver::Chained
     }
@@ -128,12 +128,12 @@ impl<K: Key, V: Value<Bits = K::Bits>> StreamReceiver for ChainedMap<K, V> {
 }
 
 /// Chains.
-struct ChainsMemory<'m, K: Key, V: Value<Bits = K::Bits>> {
+struct ChainsMemory<'m, K: WordKey, V: Word<Bits = K::Bits>> {
     map: &'m ChainedMap<K, V>,
     chains: ReadGuard<'m, Chains>,
 }
 
-impl<K: Key, V: Value<Bits = K::Bits>> MapMemory for ChainsMemory<'_, K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> MapMemory for ChainsMemory<'_, K, V> {
     fn sight(&self) -> Vec<u64> {
         self.chains.sight()
     }

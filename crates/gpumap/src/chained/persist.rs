@@ -8,7 +8,7 @@ use gpumap_kernels::chained::allocator::UNITS;
 use gpumap_kernels::chained::retrieve_all::blocks;
 
 use super::chains::Chains;
-use super::{ChainedMap, ChainedMapBuilder, Key, Value};
+use super::{ChainedMap, ChainedMapBuilder, Word, WordKey};
 use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
@@ -21,7 +21,7 @@ use crate::persist::{self, Stored};
 use crate::scratch::Scratch;
 
 /// All pairs of a map in parts, of some blocks of the dump each. No pair may move from the first part to the last.
-struct Parts<'m, K: Key, V: Value<Bits = K::Bits>> {
+struct Parts<'m, K: WordKey, V: Word<Bits = K::Bits>> {
     map: &'m ChainedMap<K, V>,
     scratch: Scratch<'m>,
     /// The block after the last one dumped, and how many there are.
@@ -33,7 +33,7 @@ struct Parts<'m, K: Key, V: Value<Bits = K::Bits>> {
     room: usize,
 }
 
-impl<'m, K: Key, V: Value<Bits = K::Bits>> Parts<'m, K, V> {
+impl<'m, K: WordKey, V: Word<Bits = K::Bits>> Parts<'m, K, V> {
     /// In parts of about so many pairs.
     fn new(map: &'m ChainedMap<K, V>, chains: &Chains, pairs: usize) -> Result<Self> {
         let scratch = map.scratch.take()?;
@@ -72,7 +72,7 @@ impl<'m, K: Key, V: Value<Bits = K::Bits>> Parts<'m, K, V> {
 }
 
 /// # Dump in chunks
-impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> ChainedMap<K, V> {
     /// Streams all pairs to the host, about `pairs` of them per item: none is empty, and they come in no order. A block of the
     /// pool is dumped as a whole, so an item may have up to 15,360 pairs if fewer are asked for, and the three keys of
     /// the highest bits come with all their pairs.
@@ -136,7 +136,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
 }
 
 /// # Save and load
-impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> ChainedMap<K, V> {
     /// Saves all pairs to a file, and returns how many; see [`Map::save`]. Beside calls that change the map it has what a
     /// dump has; those that compact or grow it wait, since no pair may move meanwhile. Hence the calling thread alone writes
     /// the file: the threads of rayon's pool may be in such calls.
@@ -180,14 +180,14 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
     }
 }
 
-impl<K: Key, V: Value<Bits = K::Bits>> ChainedMapBuilder<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> ChainedMapBuilder<K, V> {
     /// Makes the map with the pairs of a file, as [`MapBuilder::load`] does. The settings are the builder's; the
     /// capacity is enough for the pairs at least, unless the [pool](Self::pool_slabs) is fixed.
     ///
     /// # Errors
     /// As for [`MapBuilder::load`]; [`Error::Full`] if the pairs do not fit in a fixed pool.
     pub fn load(self, path: impl AsRef<Path>) -> Result<ChainedMap<K, V>> {
-        let kinds = Kinds::of_map::<K, V>();
+        let kinds = Kinds::of::<K, V>();
         persist::load_pairs(path.as_ref(), kinds, |pairs| self.for_pairs(pairs))
     }
 
@@ -196,12 +196,12 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMapBuilder<K, V> {
     /// # Errors
     /// As for [`load`](Self::load).
     pub fn load_from(self, reader: impl Read) -> Result<ChainedMap<K, V>> {
-        let kinds = Kinds::of_map::<K, V>();
+        let kinds = Kinds::of::<K, V>();
         persist::load_from(reader, kinds, |pairs| self.for_pairs(pairs))
     }
 }
 
-impl<K: Key, V: Value<Bits = K::Bits>> Stored<K, V> for ChainedMap<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> Stored<K, V> for ChainedMap<K, V> {
     const IS_MULTIMAP: bool = true;
     // No pair may move between two parts.
     const HOLDS_LOCK: bool = true;

@@ -6,7 +6,7 @@ use gpumap_kernels::chained::retain::RetainChainsArgs;
 
 use super::compact::grid_of_chains;
 use super::run::Job;
-use super::{ChainedMap, Key, Value};
+use super::{ChainedMap, Word, WordKey};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
@@ -17,7 +17,7 @@ use crate::primitives::{Element, Predicate};
 use crate::scratch::{ScratchRole, address_of};
 
 /// # Remove
-impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> ChainedMap<K, V> {
     /// Removes one pair for each key that is present: the one that was stored first. Returns how many
     /// were removed; a key that comes twice in the batch removes two, if it has as many.
     ///
@@ -76,7 +76,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
 }
 
 /// # Remove by predicate
-impl<K: Key + Element, V: Value<Bits = K::Bits> + Element> ChainedMap<K, V> {
+impl<K: WordKey + Element, V: Word<Bits = K::Bits> + Element> ChainedMap<K, V> {
     /// Keeps the pairs whose key and value both satisfy a predicate, and removes all others: of several pairs with one key
     /// each for itself. Returns how many were removed. Waits for the calls in flight.
     ///

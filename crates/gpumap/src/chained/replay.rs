@@ -12,7 +12,7 @@ use gpumap_simt::warp;
 use super::apply::{NOTHING, Operation};
 use super::chains::Chains;
 use super::run::Job;
-use super::{ChainedMap, Key, Value};
+use super::{ChainedMap, Word, WordKey};
 use crate::error::{Error, Result};
 use crate::input::Source;
 use crate::scratch::{ScratchRole, Workspace};
@@ -23,7 +23,7 @@ const BLOCK_WARPS: usize = 8;
 /// How many times fewer warps there are each time.
 const FEWER: usize = 8;
 
-impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> ChainedMap<K, V> {
     /// Does once more what found no room of a batch, alone: `operation(i)` with key `i`. Returns how many
     /// pairs were stored.
     ///

@@ -6,7 +6,7 @@ use gpumap_kernels::chained::retrieve_all::{DumpChainsArgs, SHARED_BYTES, THREAD
 use gpumap_simt::kernel::Grid;
 
 use super::chains::Chains;
-use super::{ChainedMap, Key, Value};
+use super::{ChainedMap, Word, WordKey};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
@@ -14,7 +14,7 @@ use crate::output::Output;
 use crate::scratch::Workspace;
 
 /// # Dump
-impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> ChainedMap<K, V> {
     /// Every pair: `values[i]` belongs to `keys[i]`, in no order.
     ///
     /// # Errors

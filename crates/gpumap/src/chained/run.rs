@@ -7,7 +7,7 @@ use gpumap_kernels::source::Batch;
 use gpumap_simt::kernel::{Grid, Kernel};
 
 use super::chains::Chains;
-use super::{ChainedMap, Key, Value};
+use super::{ChainedMap, Word, WordKey};
 use crate::error::Result;
 use crate::map::share_out;
 use crate::scratch::Workspace;
@@ -15,7 +15,7 @@ use crate::scratch::Workspace;
 use std::ptr;
 
 /// A kernel that serves batches of keys of this type.
-pub(super) type BatchKernel<K> = Kernel<ChainedArgs<<K as Key>::Bits, <K as Key>::Bits>>;
+pub(super) type BatchKernel<K> = Kernel<ChainedArgs<<K as Word>::Bits, <K as Word>::Bits>>;
 
 /// A batch on the device.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ impl<K, V> Job<K, V> {
     }
 }
 
-impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> ChainedMap<K, V> {
     /// How a batch is shared out among warps: the grid, and the keys of each.
     pub(super) fn share_out(&self, len: usize) -> (Grid, u32) {
         share_out(len as u64, u64::from(self.device.multiprocessors()))
@@ -93,7 +93,7 @@ impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
 }
 
 /// The arguments of a kernel that serves a batch.
-pub(super) fn arguments<K: Key, V: Value<Bits = K::Bits>>(
+pub(super) fn arguments<K: WordKey, V: Word<Bits = K::Bits>>(
     chains: &Chains,
     job: Job<K, V>,
     per_warp: u32,

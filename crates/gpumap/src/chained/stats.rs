@@ -3,7 +3,7 @@
 use gpumap_kernels::chained::stats::{ChainStatsArgs, figure};
 
 use super::compact::grid_of_chains;
-use super::{ChainedMap, Key, Value};
+use super::{ChainedMap, Word, WordKey};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
@@ -38,7 +38,7 @@ impl ChainedStats {
 }
 
 /// # Statistics
-impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> ChainedMap<K, V> {
     /// Looks at every slot and says what the map holds. Beside writers the figures are of no single
     /// moment.
     ///

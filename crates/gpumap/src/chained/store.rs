@@ -8,7 +8,7 @@ use gpumap_kernels::chained::answer::Outcome;
 use super::apply::Operation;
 use super::chains::Chains;
 use super::run::{BatchKernel, Job};
-use super::{ChainedMap, Key, Value};
+use super::{ChainedMap, Word, WordKey};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::{Result, expect_same_len};
@@ -19,7 +19,7 @@ use crate::op::{self, Execute};
 use crate::scratch::{ScratchRole, Workspace, address_of};
 
 /// # Insert and append
-impl<K: Key, V: Value<Bits = K::Bits>> ChainedMap<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> ChainedMap<K, V> {
     /// Keeps the present value, unlike `HashMap::insert`: stores the pairs whose key is absent, and a present key
     /// keeps its value ([`append`](Self::append) stores another pair beside it). Of several pairs of the batch with one key, one is
     /// stored. Returns how many were.

@@ -8,7 +8,7 @@ use super::{
     UNLABELLED, VERSION,
 };
 use crate::error::Result;
-use crate::map::{DEFAULT_MAX_LOAD_FACTOR, Growth, Key, Number, Value};
+use crate::map::{DEFAULT_MAX_LOAD_FACTOR, Growth, Number};
 
 use bytemuck::Pod;
 
@@ -50,7 +50,7 @@ pub struct Header {
     /// What the keys are. None of a file that was written before the format had it, in version 6 or earlier; a header with
     /// none is written so too.
     pub key_kind: Option<Kind>,
-    /// What the values are. None of an [`ArenaMap`](crate::ArenaMap) and a [`RowMap`](crate::RowMap) in version 6 or earlier.
+    /// What the values are. None of an [`Map`](crate::Map) and a [`RowMap`](crate::RowMap) in version 6 or earlier.
     pub value_kind: Option<Kind>,
     /// Whether the values are the rows of a [`RowMap`](crate::RowMap) or a [`StringRowMap`](crate::StringRowMap), each once,
     /// from the first on.
@@ -95,9 +95,9 @@ pub struct GroupPart {
 }
 
 impl Header {
-    /// The header of a file of about so many pairs, with the usual settings of a map.
-    pub fn new<K: Key, V: Value>(pairs: u64) -> Self {
-        Self::of_kinds::<K, V>(Kinds::of_map::<K, V>(), pairs)
+    /// The header of a file of about so many pairs, with the usual settings of a map. The kinds are those that [`Kind::of`] finds.
+    pub fn new<K: Pod, V: Pod>(pairs: u64) -> Self {
+        Self::of_kinds::<K, V>(Kinds::of::<K, V>(), pairs)
     }
 
     /// Of a row map with so many keys, and rows below `row_bound`.
@@ -105,7 +105,7 @@ impl Header {
         Self {
             is_rows: true,
             capacity: row_bound,
-            ..Self::of_bytes::<K, u32>(keys)
+            ..Self::new::<K, u32>(keys)
         }
     }
 
@@ -117,11 +117,6 @@ impl Header {
             has_strings: true,
             ..Self::of_rows::<u32>(strings, row_bound)
         }
-    }
-
-    /// Of a map of these types, which may be any plain data. The kinds are those that [`Kind::of`] finds.
-    pub fn of_bytes<K: Pod, V: Pod>(pairs: u64) -> Self {
-        Self::of_kinds::<K, V>(Kinds::of::<K, V>(), pairs)
     }
 
     /// Of a map of these types, which are of these kinds.

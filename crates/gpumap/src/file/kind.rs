@@ -3,7 +3,7 @@
 use std::any::TypeId;
 use std::fmt;
 
-use crate::map::{Key, Number, Value};
+use crate::map::Number;
 
 /// Bytes of the largest number.
 const MOST_BYTES: u8 = 16;
@@ -33,15 +33,6 @@ impl Kind {
     /// are bytes.
     pub fn of<T: 'static>() -> Self {
         Self::of_id(TypeId::of::<T>(), size_of::<T>())
-    }
-
-    /// That of a map's values, which [`Value::NUMBER`] knows.
-    pub fn of_value<V: Value>() -> Self {
-        match size_of::<V>() {
-            0 => Self::Bytes,
-            // A value has 8 bytes at most.
-            bytes => Self::Numbers(V::NUMBER, bytes as u8),
-        }
     }
 
     fn of_id(id: TypeId, bytes: usize) -> Self {
@@ -173,35 +164,11 @@ impl Kinds {
         value: Kind::Bytes,
     };
 
-    /// Those of types that may be any plain data.
+    /// Those of such keys and values.
     pub fn of<K: 'static, V: 'static>() -> Self {
         Self {
             key: Kind::of::<K>(),
             value: Kind::of::<V>(),
-        }
-    }
-
-    /// Those of a map with such keys and values.
-    pub fn of_map<K: Key, V: Value>() -> Self {
-        Self {
-            key: K::kind(),
-            value: Kind::of_value::<V>(),
-        }
-    }
-
-    /// Those of a map whose values may be any plain data.
-    pub fn of_arena<K: Key, V: 'static>() -> Self {
-        Self {
-            key: K::kind(),
-            value: Kind::of::<V>(),
-        }
-    }
-
-    /// Those of a map with wide keys.
-    pub fn of_wide<K: 'static, V: Value>() -> Self {
-        Self {
-            key: Kind::of::<K>(),
-            value: Kind::of_value::<V>(),
         }
     }
 }

@@ -155,6 +155,7 @@ impl<K: Key, V: Value> Map<K, V> {
         values_told: &mut (impl Output<V> + ?Sized),
         outcomes: &mut (impl Output<u8> + ?Sized),
     ) -> Result<Applied> {
+        let () = Self::EXPECT_INLINE;
         let (operations, keys, values) = (operations.source(), keys.source(), values.source());
         let (values_told, outcomes) = (values_told.sink(), outcomes.sink());
         let len = keys.len();
@@ -186,7 +187,7 @@ impl<K: Key, V: Value> Map<K, V> {
             stores,
             removes,
         };
-        self.core.apply(batch)
+        self.inline().apply(batch)
     }
 }
 

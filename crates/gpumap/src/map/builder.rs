@@ -7,11 +7,15 @@ use gpumap_kernels::kernels::{Encoding, pairs_8_8_wide};
 use gpumap_kernels::table::MAX_PAGE_SLABS;
 
 use super::shape::Wish;
+use super::storage::Store;
 use super::tuning::Tuning;
-use super::{Config, Core, Key, Map, Pair, Value};
+use super::{Config, Core, Key, Layout, Map, Pair, Value, arena};
 use crate::device::{Device, Kind};
 use crate::error::{Error, Result, Setting};
+use crate::file::{self, Kinds};
+use crate::rows::Growing;
 use crate::scratch::Chunking;
+use crate::wide;
 
 /// Pairs per slot that a map is planned for by default: lookups take a little longer than at half full, for five eighths of
 /// the memory.
@@ -75,7 +79,9 @@ pub struct MapBuilder<K, V> {
     pub(super) wish: Wish,
     seed: Option<u64>,
     encoding: Option<Encoding>,
-    pub(super) growth: Growth,
+    /// None is the layout's default.
+    pub(super) growth: Option<Growth>,
+    pub(super) kinds: Kinds,
     bulk: Option<Tuning>,
     chunking: Option<Chunking>,
     _pair: PhantomData<fn(K) -> V>,
@@ -94,7 +100,8 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
             },
             seed: None,
             encoding: None,
-            growth: Growth::default(),
+            growth: None,
+            kinds: Kinds::of::<K, V>(),
             bulk: None,
             chunking: None,
             _pair: PhantomData,
@@ -109,7 +116,8 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     }
 
     /// Pairs per slot when the map holds [`capacity`](Self::capacity) of them, from 0.01 to
-    /// 0.95. Default [`DEFAULT_MAX_LOAD_FACTOR`]. Lower is faster and larger.
+    /// 0.95. Default [`DEFAULT_MAX_LOAD_FACTOR`]. Lower is faster and larger. Not of the layout [`Rows`](Layout::Rows), whose
+    /// tables have 7 rows for 10 slots at most.
     #[must_use]
     pub fn max_load_factor(mut self, pairs_per_slot: f64) -> Self {
         self.wish.max_load_factor = pairs_per_slot;
@@ -118,17 +126,32 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
 
     /// How many submaps the hash range is divided among, 1 to 4,096. Each is an allocation of its
     /// own; every operation touches exactly one, and growing replaces them one at a time. By
-    /// default small maps have one, and large ones 16.
+    /// default small maps have one, and large ones 16. Not of the layout [`Rows`](Layout::Rows), which has one table.
     #[must_use]
     pub fn submaps(mut self, submaps: u32) -> Self {
         self.wish.submaps = Some(submaps);
         self
     }
 
-    /// What happens when pairs do not fit. Default: the capacity is doubled.
+    /// What happens when pairs do not fit. Default: the capacity is doubled; with the layout [`Rows`](Layout::Rows) there are twice as
+    /// many slots, and memory for half as many pairs again.
+    ///
+    /// A map of the layout `Rows` that is [fixed](Growth::Fixed) has the very capacity, in which the room of removed keys is used
+    /// again. A large batch of repeated new keys takes memory for as many slots for a while.
+    ///
+    /// ```
+    /// use gpumap::{Device, Error, Growth, Map};
+    /// let map = Map::<u128, u32>::builder(&Device::cpu()).capacity(2).growth(Growth::Fixed).build()?;
+    /// assert_eq!(map.insert(&[7, 8], &[70, 80])?, 2);
+    /// assert!(matches!(map.upsert(&[8, 9], &[81, 90]), Err(Error::Full { slots: 2, .. })));
+    /// assert_eq!(map.upsert(&[8, 7], &[81, 71])?, 0); // present keys need no room
+    /// assert_eq!(map.remove(&[7])?, 1);
+    /// assert_eq!(map.upsert(&[8, 9], &[82, 90])?, 1);
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn growth(mut self, growth: Growth) -> Self {
-        self.growth = growth;
+        self.growth = Some(growth);
         self
     }
 
@@ -138,6 +161,38 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     #[must_use]
     pub fn hash_seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
+        self
+    }
+
+    /// What the keys are, which saved files say: a file with keys of another kind is not [loaded](Self::load). Default: what a number or
+    /// an array of numbers is by its type; a type of your own is [bytes](crate::file::Kind::Bytes), which fit every kind.
+    ///
+    /// ```
+    /// use gpumap::file::Kind;
+    /// use gpumap::{Device, Map};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("cells.gpumap");
+    ///
+    /// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+    /// #[repr(C)]
+    /// struct Cell(i32, i32, i32);
+    /// let builder = || Map::<Cell, f32>::builder(&Device::cpu()).key_kind(Kind::of::<i32>());
+    /// builder().build()?.save(&path)?;
+    /// assert!(builder().load(&path).is_ok());
+    /// assert!(Map::<[i32; 3], f32>::load(&Device::cpu(), &path).is_ok());
+    /// assert!(Map::<[f32; 3], f32>::load(&Device::cpu(), &path).is_err());
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    #[must_use]
+    pub fn key_kind(mut self, kind: file::Kind) -> Self {
+        self.kinds.key = kind;
+        self
+    }
+
+    /// What the values are, as [`key_kind`](Self::key_kind) says it of keys.
+    #[must_use]
+    pub fn value_kind(mut self, kind: file::Kind) -> Self {
+        self.kinds.value = kind;
         self
     }
 
@@ -213,23 +268,44 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     pub fn build(self) -> Result<Map<K, V>> {
         self.check()?;
         let seed = self.seed.unwrap_or_else(random_seed);
-        let encoding = encoding_of(&self.device, self.encoding)?;
+        let pair = Pair::of::<K, V>();
+        let store = match Map::<K, V>::LAYOUT {
+            Layout::Inline => Store::Inline(self.table(pair, seed)?),
+            Layout::Cells => {
+                let ids = self.table(arena::Core::pair_of_ids(pair.key), seed)?;
+                let growth = self.growth.unwrap_or_default();
+                Store::Cells(Box::new(arena::Core::new(ids, pair.value, growth)?))
+            }
+            Layout::Rows => {
+                let capacity = self.wish.capacity;
+                let core = wide::Core::new(&self.device, pair, capacity, seed)?;
+                Store::Rows(core.growing(Growing::of(self.growth, capacity)))
+            }
+        };
+        Ok(Map {
+            store,
+            kinds: self.kinds,
+            _pair: PhantomData,
+        })
+    }
+
+    /// A table with the settings, for keys and values of so many bytes.
+    fn table(&self, pair: Pair, seed: u64) -> Result<Core> {
         let config = Config {
-            wish: self.wish,
-            growth: self.growth,
+            wish: self.wish.clone(),
+            growth: self.growth.unwrap_or_default(),
             tuning: self.bulk,
             chunking: self.chunking,
             seed,
-            encoding,
+            encoding: encoding_of(&self.device, self.encoding)?,
         };
-        let core = Core::build(&self.device, Pair::of::<K, V>(), config)?;
-        Ok(Map::of(core))
+        Core::build(&self.device, pair, config)
     }
 
     pub(super) fn check(&self) -> Result<()> {
         let wish = &self.wish;
         Setting::MaxLoadFactor.expect(wish.max_load_factor, LEAST_LOAD..=MOST_LOAD)?;
-        self.growth.check()?;
+        self.growth.map_or(Ok(()), Growth::check)?;
         let submaps = wish
             .submap_slots
             .as_ref()

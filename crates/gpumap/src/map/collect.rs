@@ -2,12 +2,10 @@
 
 use std::collections::HashMap;
 
-use gpumap_kernels::slot::Bits;
-
 use super::{Key, Map, Value};
 use crate::device::Device;
 use crate::error::Result;
-use crate::memory::{fallible, host_is_full, host_push};
+use crate::memory::{fallible, host_collect, host_is_full, host_push, retain_at};
 
 /// Pairs that are collected on the host before they go to the device together.
 const TOGETHER: usize = 1 << 16;
@@ -57,19 +55,15 @@ impl<K: Key, V: Value> Map<K, V> {
     /// Upserts a batch so that the last pair with a key wins.
     fn upsert_in_order(&self, keys: &mut Vec<K>, values: &mut Vec<V>) -> Result<()> {
         // Keys are compared by their bits.
-        let bits = |&key: &K| bytemuck::cast::<K, K::Bits>(key).to_u64();
-        let mut last: HashMap<u64, usize> = HashMap::new();
+        let mut last: HashMap<&[u8], usize> = HashMap::new();
         fallible(|| last.try_reserve(keys.len()))
-            .map_err(|_| host_is_full(keys.len() * size_of::<(u64, usize)>()))?;
-        last.extend(keys.iter().map(bits).zip(0..));
+            .map_err(|_| host_is_full(keys.len() * size_of::<(&[u8], usize)>()))?;
+        last.extend(keys.iter().map(bytemuck::bytes_of).zip(0..));
         if last.len() < keys.len() {
-            let mut places = keys.iter().zip(0..);
-            values.retain(|_| {
-                let place = places.next();
-                place.is_some_and(|(key, place)| last[&bits(key)] == place)
-            });
-            let mut places = 0..;
-            keys.retain(|key| Some(last[&bits(key)]) == places.next());
+            let is_last = |(place, key): (usize, &K)| last[bytemuck::bytes_of(key)] == place;
+            let stays = host_collect(keys.iter().enumerate().map(is_last))?;
+            retain_at(keys, |at| stays[at]);
+            retain_at(values, |at| stays[at]);
         }
         self.upsert(keys, values).map(drop)
     }

@@ -10,10 +10,10 @@ use gpumap_kernels::build::bins::Bins;
 use gpumap_kernels::verbs::look_up::Answers;
 use gpumap_simt::atomic::part::Update;
 
-use super::Pair;
 use super::bulk::Binned;
 use super::in_flight::Effect;
 use super::operand::Operands;
+use super::{Layout, Pair};
 use crate::array::{Array, ArrayMut};
 use crate::error::{Error, Result, expect_same_len};
 use crate::memory::host_zeroed;
@@ -102,11 +102,8 @@ impl Kind {
 /// What runs operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Receiver {
-    Map,
+    Map(Layout),
     Sharded,
-    Arena,
-    Wide,
-    ShardedWide,
     Chained,
     /// A row map, whose values are its rows. It runs what its own methods say.
     Rows,
@@ -114,44 +111,47 @@ pub(crate) enum Receiver {
 
 impl Receiver {
     /// All that run [operations](crate::op), in the order of the guide's table.
-    pub const ALL: [Self; 6] = [
-        Self::Map,
+    pub const ALL: [Self; 5] = [
+        Self::Map(Layout::Inline),
+        Self::Map(Layout::Cells),
+        Self::Map(Layout::Rows),
         Self::Sharded,
-        Self::Arena,
-        Self::Wide,
-        Self::ShardedWide,
         Self::Chained,
     ];
 
     /// As messages and the guide's table name it.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Map => "Map",
+            Self::Map(Layout::Inline) => "Map",
+            Self::Map(Layout::Cells) => "Map (Cells)",
+            Self::Map(Layout::Rows) => "Map (Rows)",
             Self::Sharded => "ShardedMap",
-            Self::Arena => "ArenaMap",
-            Self::Wide => "WideMap",
-            Self::ShardedWide => "ShardedWideMap",
             Self::Chained => "ChainedMap",
             Self::Rows => "RowMap",
         }
     }
 
     /// Those that run operations in the order of a stream, or in a graph.
-    pub const WITH_STREAMS: [Self; 4] = [Self::Map, Self::Arena, Self::Wide, Self::Chained];
+    pub const WITH_STREAMS: [Self; 4] = [
+        Self::Map(Layout::Inline),
+        Self::Map(Layout::Cells),
+        Self::Map(Layout::Rows),
+        Self::Chained,
+    ];
 
     /// Whether an operation on a stream is queued, unless it may not fit. All others wait for the stream, since the host has
     /// a part in them, or nothing may run beside them.
     pub fn queues(self, kind: Kind) -> bool {
         match self {
-            Self::Map => !kind.traits().is_alone,
+            Self::Map(Layout::Inline) => !kind.traits().is_alone,
             // What stores takes cells from the host, which may wait for the calls in flight; what removes gives some back.
-            Self::Arena => kind == Kind::Get,
+            Self::Map(Layout::Cells) => kind == Kind::Get,
             // What changes pairs is alone, and its rows are counted on the host.
-            Self::Wide => kind == Kind::Get,
+            Self::Map(Layout::Rows) => kind == Kind::Get,
             Self::Rows => matches!(kind, Kind::Get | Kind::GetStrings(_)),
             // What stores may find all slabs taken for a moment, and is done once more by the host.
             Self::Chained => matches!(kind, Kind::Get | Kind::Remove | Kind::Take),
-            Self::Sharded | Self::ShardedWide => false,
+            Self::Sharded => false,
         }
     }
 }
@@ -192,7 +192,8 @@ impl Kind {
 
     /// The table of all kinds.
     pub(crate) const fn traits(self) -> Traits {
-        use Receiver::{Arena, Chained};
+        use Receiver::Chained;
+        const CELLS: Receiver = Receiver::Map(Layout::Cells);
         const READS: Traits = Traits {
             name: "",
             takes_values: false,
@@ -239,7 +240,7 @@ impl Kind {
             },
             Self::Merge(_) => Traits {
                 name: "merge",
-                lacking: &[Arena, Chained],
+                lacking: &[CELLS, Chained],
                 ..STORES
             },
             Self::GetOrInsert => Traits {
@@ -260,7 +261,7 @@ impl Kind {
                 lacking: match update {
                     Update::Replace => &[Chained],
                     // Its cells have bytes, not numbers.
-                    _ => &[Arena, Chained],
+                    _ => &[CELLS, Chained],
                 },
                 ..READS
             },
@@ -269,7 +270,7 @@ impl Kind {
                 takes_values: true,
                 tells_values: true,
                 tells_flags: true,
-                lacking: &[Arena, Chained],
+                lacking: &[CELLS, Chained],
                 ..READS
             },
             Self::Remove => Traits {
@@ -335,7 +336,9 @@ impl Batch<'_> {
             _ if traits.lacking.contains(&by) => "",
             _ if values && !traits.tells_values => " with values",
             _ if flags && !traits.tells_flags => " with outcomes",
-            Receiver::Arena | Receiver::Chained if self.default != 0 => " with a default",
+            Receiver::Map(Layout::Cells) | Receiver::Chained if self.default != 0 => {
+                " with a default"
+            }
             _ => {
                 return match &self.values {
                     Operands::Each(values) if traits.takes_values => {

@@ -50,7 +50,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`]: the map is as it was.
     /// [`Error::Poisoned`], [`Error::Driver`].
     pub fn reserve(&self, more: usize) -> Result<()> {
-        self.core.reserve(more)
+        self.storage().reserve(more)
     }
 
     /// Gives back the memory that the pairs it has do not need, or most of it if their keys
@@ -60,7 +60,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::OutOfMemory`] if there is not even room to move a submap: the map is as it was.
     /// [`Error::Poisoned`], [`Error::Driver`].
     pub fn shrink_to_fit(&self) -> Result<()> {
-        self.core.shrink_to_fit()
+        self.storage().shrink_to_fit()
     }
 }
 

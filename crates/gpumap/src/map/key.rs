@@ -1,82 +1,21 @@
-//! [`Key`] and [`Value`]: what a map can hold.
+//! [`Key`] and [`Value`]: what a map can hold, and [`Layout`]: how it holds them.
 
 use bytemuck::Pod;
 use gpumap_kernels::kernels::{KeyBits, ValueBits};
 
 use super::merge::Number;
-use crate::file::Kind;
 
-/// A key: plain data of 4 or 8 bytes, compared by its bits. **Every bit pattern is allowed.** Of a type of your own that is a float,
-/// 0.0 and -0.0 are two keys, and NaNs of different bits are different keys.
+/// A key: plain data of 4 to 64 bytes, compared by its bits. **Every bit pattern is allowed.** Of floats, 0.0 and -0.0 are two
+/// keys, and NaNs of different bits are different keys.
 ///
-/// Implemented for `u32`, `i32`, `u64`, `i64`. For a type of your own use
-/// [`key_type!`](crate::key_type).
-///
-/// # Safety
-/// `Self` has the size and the alignment of `Bits`.
-///
-/// Another type does not compile, with a message that says what to do:
-///
-/// ```compile_fail,E0277
-/// # use gpumap::{Device, Map};
-/// let map = Map::<u128, u32>::new(&Device::cpu());
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a key: keys are plain data of 4 or 8 bytes",
-    label = "not a key of a map",
-    note = "use u32, i32, u64 or i64, or write `gpumap::key_type!({Self}: u64);` for a `bytemuck::Pod` type of your own"
-)]
-pub unsafe trait Key: Pod + Send + Sync {
-    /// The unsigned integer of this size: `u32` or `u64`.
-    type Bits: KeyBits + Pod;
-
-    /// What saved files say that the keys are. Those of a type of your own are bytes, which fit every kind of that size, unless
-    /// [`key_type!`](crate::key_type) names the number.
-    fn kind() -> Kind {
-        Kind::of::<Self>()
-    }
-}
-
-/// A value: plain data of 4 or 8 bytes, of which every bit pattern is allowed; or `()`, which makes
-/// the map a [set](crate::Map#sets).
-///
-/// Implemented for `u32`, `i32`, `f32`, `u64`, `i64`, `f64`, `()`. For a type of your own use
-/// [`value_type!`](crate::value_type).
-///
-/// # Safety
-/// `Self` has the size and the alignment of `Bits`.
-///
-/// Another type does not compile, with a message that says what to do:
-///
-/// ```compile_fail,E0277
-/// # use gpumap::{Device, Map};
-/// let map = Map::<u32, [f32; 3]>::new(&Device::cpu());
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a value of a map: values are plain data of 4 or 8 bytes, or `()`",
-    label = "not a value of a map",
-    note = "use u32, i32, f32, u64, i64, f64 or (), or write `gpumap::value_type!({Self}: u64);` for a `bytemuck::Pod` type of your own",
-    note = "values of up to 256 bytes are what `gpumap::ArenaMap` is for"
-)]
-pub unsafe trait Value: Pod + Send + Sync {
-    /// The unsigned integer of this size, `u32` or `u64`, or `()`.
-    type Bits: ValueBits + Pod;
-
-    /// How [`Map::merge`](crate::Map::merge) reads it as a number.
-    const NUMBER: Number = Number::Unsigned;
-}
-
-/// Lets a [`Pod`](bytemuck::Pod) type of 4 or 8 bytes be a [`Key`].
-///
-/// Size and alignment are checked when it is compiled.
+/// Every [`Pod`] type that threads may share is one, your own too. Their sizes choose the [`Layout`].
 ///
 /// ```
-/// use gpumap::{Device, Map, key_type};
+/// use gpumap::{Device, Map};
 ///
 /// #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 /// #[repr(transparent)]
 /// struct UserId(u64);
-/// key_type!(UserId: u64);
 ///
 /// let map = Map::<UserId, u32>::with_capacity(&Device::cpu(), 10)?;
 /// map.insert(&[UserId(7)], &[70])?;
@@ -84,62 +23,65 @@ pub unsafe trait Value: Pod + Send + Sync {
 /// # Ok::<(), gpumap::Error>(())
 /// ```
 ///
-/// The [`Number`](crate::Number) that such a key is may be said, so that a [saved](crate::Map::save) map is loaded only with keys of
-/// that kind:
+/// Another type does not compile, with a message that says what to do:
 ///
-/// ```
-/// use gpumap::file::Kind;
-/// use gpumap::{Key, Number, key_type};
-///
-/// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-/// #[repr(transparent)]
-/// struct Price(f64); // keys are compared by their bits: one of -0.0 is not one of 0.0
-/// key_type!(Price: u64, Number::Float);
-/// assert_eq!(Price::kind(), Kind::of::<f64>());
+/// ```compile_fail,E0277
+/// # use gpumap::{Device, Map};
+/// let map = Map::<String, u32>::new(&Device::cpu());
 /// ```
 ///
-/// A type of another size, or of another alignment, does not compile:
+/// Nor does a size that no layout has:
 ///
 /// ```compile_fail,E0080
-/// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-/// #[repr(C)]
-/// struct Uuid([u64; 2]);
-/// gpumap::key_type!(Uuid: u64);
+/// # use gpumap::{Device, Map};
+/// let map = Map::<[u8; 6], u32>::new(&Device::cpu());
 /// ```
-///
-/// ```compile_fail,E0080
-/// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-/// #[repr(C)] // and align(8) is missing
-/// struct Cell(u32, u32);
-/// gpumap::key_type!(Cell: u64);
-/// ```
-#[macro_export]
-macro_rules! key_type {
-    ($t:ty: $bits:ty $(, $number:expr)?) => {
-        // SAFETY: checked right here.
-        unsafe impl $crate::Key for $t {
-            type Bits = $bits;
-            $(
-                fn kind() -> $crate::file::Kind {
-                    $crate::file::Kind::Numbers($number, ::core::mem::size_of::<$t>() as u8)
-                }
-            )?
-        }
-        $crate::same_layout!($t, $bits);
-    };
-}
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a key of a map: keys are plain data of 4 to 64 bytes",
+    label = "not a key of a map",
+    note = "use an integer, an array of them, or a `#[repr(C)]` type of your own that derives `bytemuck::Pod` (`u32` for `char`)",
+    note = "strings are what `gpumap::StringRowMap` is for"
+)]
+pub trait Key: Pod + Send + Sync {}
 
-/// Lets a [`Pod`](bytemuck::Pod) type of 4 or 8 bytes be a [`Value`]; see
-/// [`key_type!`](crate::key_type). How [`Map::merge`](crate::Map::merge) reads it as a
-/// [`Number`](crate::Number) may be said, and is `Unsigned` else.
+#[diagnostic::do_not_recommend]
+impl<K: Pod + Send + Sync> Key for K {}
+
+/// A value: plain data of up to 256 bytes, of which every bit pattern is allowed; `()` makes the map a
+/// [set](crate::Map#sets).
+///
+/// Every [`Pod`] type that threads may share is one, your own too.
+///
+/// Another type does not compile, with a message that says what to do:
+///
+/// ```compile_fail,E0277
+/// # use gpumap::{Device, Map};
+/// let map = Map::<u32, bool>::new(&Device::cpu());
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a value of a map: values are plain data of up to 256 bytes, or `()`",
+    label = "not a value of a map",
+    note = "use a number, an array of them, `()`, or a `#[repr(C)]` type of your own that derives `bytemuck::Pod` (`u8` for `bool`)"
+)]
+pub trait Value: Pod + Send + Sync {}
+
+#[diagnostic::do_not_recommend]
+impl<V: Pod + Send + Sync> Value for V {}
+
+/// A value that merges read as a [`Number`]: of 4 or 8 bytes.
+///
+/// For a type of your own it takes a line:
 ///
 /// ```
-/// use gpumap::{Device, Map, Merge, Number, value_type};
+/// use gpumap::{Device, Map, Merge, Number, Numeric};
 ///
 /// #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 /// #[repr(transparent)]
 /// struct Celsius(f32);
-/// value_type!(Celsius: u32, Number::Float);
+///
+/// impl Numeric for Celsius {
+///     const NUMBER: Number = Number::Float;
+/// }
 ///
 /// let map = Map::<u32, Celsius>::with_capacity(&Device::cpu(), 10)?;
 /// map.merge(&[1, 1, 1], &[Celsius(-3.0), Celsius(-8.5), Celsius(2.0)], Merge::Min)?;
@@ -147,65 +89,149 @@ macro_rules! key_type {
 /// # Ok::<(), gpumap::Error>(())
 /// ```
 ///
+/// A type of another size does not compile:
+///
 /// ```compile_fail,E0080
-/// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
-/// #[repr(transparent)]
-/// struct Point([f32; 3]);
-/// gpumap::value_type!(Point: u64);
+/// # use gpumap::{Device, Map, Merge, Number, Numeric};
+/// # #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+/// # #[repr(transparent)]
+/// # struct Point([f32; 3]);
+/// impl Numeric for Point {
+///     const NUMBER: Number = Number::Float;
+/// }
+/// let map = Map::<u32, Point>::new(&Device::cpu())?;
+/// map.merge(&[1], &[Point([0.0; 3])], Merge::Add)?;
+/// # Ok::<(), gpumap::Error>(())
 /// ```
-#[macro_export]
-macro_rules! value_type {
-    ($t:ty: $bits:ty) => {
-        $crate::value_type!($t: $bits, $crate::Number::Unsigned);
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a number that values can be merged by",
+    note = "implement `gpumap::Numeric` for a type of your own that has 4 or 8 bytes"
+)]
+pub trait Numeric: Value {
+    /// How its bits are read.
+    const NUMBER: Number;
+}
+
+macro_rules! numeric {
+    ($($t:ty: $number:ident;)*) => {
+        $(impl Numeric for $t {
+            const NUMBER: Number = Number::$number;
+        })*
     };
-    ($t:ty: $bits:ty, $number:expr) => {
-        // SAFETY: checked right here.
-        unsafe impl $crate::Value for $t {
-            type Bits = $bits;
-            const NUMBER: $crate::Number = $number;
+}
+
+numeric! {
+    (): Unsigned;
+    u32: Unsigned;
+    i32: Signed;
+    f32: Float;
+    u64: Unsigned;
+    i64: Signed;
+    f64: Float;
+}
+
+/// A number, a type with the bits of one, or `()`: what kernels of yours find in a [map that is lent](crate::Map::launch_with), and what
+/// a [`ChainedMap`](crate::ChainedMap) holds.
+///
+/// # Safety
+/// `Self` has the size and the alignment of `Bits`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no word: kernels and chained maps work on u32, i32, u64, i64, f32 or f64",
+    note = "a type of your own with the size and the alignment of `u32` or `u64` needs `unsafe impl gpumap::Word`"
+)]
+pub unsafe trait Word: Pod + Send + Sync {
+    /// The unsigned integer of this size, `u32` or `u64`; or `()`.
+    type Bits: ValueBits + Pod;
+}
+
+macro_rules! word {
+    ($($t:ty: $bits:ty;)*) => {
+        $(
+            // SAFETY: both have one size and one alignment.
+            unsafe impl Word for $t {
+                type Bits = $bits;
+            }
+        )*
+    };
+}
+
+word! {
+    (): ();
+    u32: u32;
+    i32: u32;
+    f32: u32;
+    u64: u64;
+    i64: u64;
+    f64: u64;
+}
+
+/// A [`Word`] that may be a key: `u32`, `i32`, `u64`, `i64`, `f32`, `f64`, or a type with their bits.
+pub trait WordKey: Word<Bits: KeyBits> {}
+
+#[diagnostic::do_not_recommend]
+impl<K: Word<Bits: KeyBits>> WordKey for K {}
+
+/// How a map holds its pairs: the types of its keys and values choose.
+///
+/// | | keys | values | calls that change the map | dumps | at most |
+/// |---|---|---|---|---|---|
+/// | [`Inline`](Self::Inline) | 4 or 8 bytes, with the alignment of `u32` or `u64` | 0, 4 or 8 bytes, aligned so | side by side | in no order | memory |
+/// | [`Cells`](Self::Cells) | the same | all others, up to 256 bytes | side by side, but replacing waits for removing | in no order | 2^32 pairs |
+/// | [`Rows`](Self::Rows) | all others of 4 to 64 bytes, a multiple of 4 | 0, 4 or 8 bytes, aligned so | take turns, and lookups wait for them | in the order in which keys came | 2^31 pairs |
+///
+/// A pair that lies `Inline` costs one trip to memory, one in `Cells` two, one in `Rows` three. A program that relies on a layout says so
+/// in a line:
+///
+/// ```
+/// use gpumap::{Layout, Map};
+///
+/// const _: () = assert!(matches!(Map::<u64, u32>::LAYOUT, Layout::Inline));
+/// assert_eq!(Map::<u64, [f32; 8]>::LAYOUT, Layout::Cells);
+/// assert_eq!(Map::<u128, u32>::LAYOUT, Layout::Rows);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Layout {
+    /// Key and value are side by side in the slots of a table.
+    Inline,
+    /// Keys are in the slots of a table, with numbers of cells, where values are.
+    Cells,
+    /// Keys have rows: a key and its value are in arrays, at the row that a table of tags leads to.
+    Rows,
+}
+
+impl Layout {
+    /// That of a map with such keys and values.
+    pub const fn of<K, V>() -> Self {
+        let (key, value) = (size_of::<K>(), size_of::<V>());
+        let is_value = value == 0 || is_word::<V>();
+        assert!(value <= 256, "values of a map have at most 256 bytes");
+        if is_word::<K>() {
+            return if is_value { Self::Inline } else { Self::Cells };
         }
-        $crate::same_layout!($t, $bits);
-    };
+        assert!(
+            key >= 4 && key <= 64 && key.is_multiple_of(4),
+            "keys of a map have 4 to 64 bytes, a multiple of 4: pad the type"
+        );
+        assert!(
+            is_value,
+            "a map whose keys have other than 4 or 8 bytes, aligned as u32 or u64, has values of 0, 4 or 8 bytes that are aligned so"
+        );
+        Self::Rows
+    }
+
+    /// Its name in errors, and for `Debug`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Inline => "Inline",
+            Self::Cells => "Cells",
+            Self::Rows => "Rows",
+        }
+    }
 }
 
-/// A compile-time check that two types have one size and one alignment.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! same_layout {
-    ($a:ty, $b:ty) => {
-        const _: () = {
-            assert!(
-                ::core::mem::size_of::<$a>() == ::core::mem::size_of::<$b>(),
-                concat!(
-                    "`",
-                    stringify!($a),
-                    "` and `",
-                    stringify!($b),
-                    "` differ in size: keys, values and elements have 4 bytes (u32) or 8 bytes (u64)"
-                )
-            );
-            assert!(
-                ::core::mem::align_of::<$a>() == ::core::mem::align_of::<$b>(),
-                concat!(
-                    "`",
-                    stringify!($a),
-                    "` and `",
-                    stringify!($b),
-                    "` differ in alignment: add #[repr(align(8))] for u64, or #[repr(align(4))] for u32, to the type"
-                )
-            );
-        };
-    };
+/// Whether a type has the size and the alignment of `u32` or `u64`.
+const fn is_word<T>() -> bool {
+    let bytes = size_of::<T>();
+    (bytes == 4 || bytes == 8) && align_of::<T>() == bytes
 }
-
-key_type!(u32: u32);
-key_type!(i32: u32);
-key_type!(u64: u64);
-key_type!(i64: u64);
-value_type!((): ());
-value_type!(u32: u32);
-value_type!(i32: u32, Number::Signed);
-value_type!(f32: u32, Number::Float);
-value_type!(u64: u64);
-value_type!(i64: u64, Number::Signed);
-value_type!(f64: u64, Number::Float);

@@ -6,7 +6,7 @@ use gpumap_kernels::table::MapView;
 
 use super::builder::encoding_of;
 use super::table::Table;
-use super::{Core, Key, Map, Value};
+use super::{Core, Key, Map, Word, WordKey};
 use crate::cuda::PtxText;
 use crate::device::Device;
 #[cfg(doc)]
@@ -15,6 +15,7 @@ use crate::error::Result;
 use crate::lending::{Ended, Tally, lend};
 use crate::lock::ReadGuard;
 use crate::occupancy::Reservation;
+use crate::rows::WideRef;
 use crate::scratch::Workspace;
 use crate::stream::Stream;
 
@@ -41,7 +42,7 @@ impl Device {
 }
 
 /// # Kernels of your own
-impl<K: Key, V: Value> Map<K, V> {
+impl<K: WordKey, V: Word> Map<K, V> {
     /// Lends the map to kernels that store at most `most_new` pairs, beside other calls. Grows first
     /// if so many do not fit. Waits until the kernels have ended, and returns what they did.
     ///
@@ -112,25 +113,22 @@ impl<K: Key, V: Value> Map<K, V> {
         most_new: usize,
         launch: impl FnOnce(MapRef<K::Bits, V::Bits>) -> Result<()>,
     ) -> Result<Tally> {
-        self.core.device.expect_same(stream.device())?;
-        let mut scratch = self.core.scratch.take()?;
-        let (table, reservation) = self.core.table_with_room(most_new)?;
-        let ended = self
-            .core
-            .lend(&table, &mut scratch, stream, |counts, view| {
-                let _callback = table.callback();
-                launch(MapRef::new(view, self.core.kernels.slots, counts))
-            })?;
+        let () = Self::EXPECT_INLINE;
+        let core = self.inline();
+        core.device.expect_same(stream.device())?;
+        let mut scratch = core.scratch.take()?;
+        let (table, reservation) = core.table_with_room(most_new)?;
+        let ended = core.lend(&table, &mut scratch, stream, |counts, view| {
+            let _callback = table.callback();
+            launch(MapRef::new(view, core.kernels.slots, counts))
+        })?;
         // Under the lock still: a call that runs alone must find the figures right.
         let within = ended.tally.inserted.min(most_new);
         reservation.commit(within);
-        self.core
-            .state
-            .occupancy
-            .stored(ended.tally.inserted - within);
-        self.core.state.occupancy.removed(ended.tally.removed);
+        core.state.occupancy.stored(ended.tally.inserted - within);
+        core.state.occupancy.removed(ended.tally.removed);
         drop(table);
-        ended.report(self.core.kernels.slots)
+        ended.report(core.kernels.slots)
     }
 
     /// Lends the map to kernels that store as many pairs as fit: those that find no room get `Full`,
@@ -153,19 +151,91 @@ impl<K: Key, V: Value> Map<K, V> {
         stream: &Stream,
         launch: impl FnOnce(MapRef<K::Bits, V::Bits>) -> Result<()>,
     ) -> Result<Tally> {
-        self.core.device.expect_same(stream.device())?;
-        let mut scratch = self.core.scratch.take()?;
-        let table = self.core.exclusive()?;
-        let ended = self
-            .core
-            .lend(&table, &mut scratch, stream, |counts, view| {
-                let _callback = table.callback();
-                launch(MapRef::new(view, self.core.kernels.slots, counts))
-            })?;
-        self.core.state.occupancy.stored(ended.tally.inserted);
-        self.core.state.occupancy.removed(ended.tally.removed);
+        let () = Self::EXPECT_INLINE;
+        let core = self.inline();
+        core.device.expect_same(stream.device())?;
+        let mut scratch = core.scratch.take()?;
+        let table = core.exclusive()?;
+        let ended = core.lend(&table, &mut scratch, stream, |counts, view| {
+            let _callback = table.callback();
+            launch(MapRef::new(view, core.kernels.slots, counts))
+        })?;
+        core.state.occupancy.stored(ended.tally.inserted);
+        core.state.occupancy.removed(ended.tally.removed);
         drop(table);
-        ended.report(self.core.kernels.slots)
+        ended.report(core.kernels.slots)
+    }
+}
+
+/// # Kernels of your own
+impl<K: Key, V: Word> Map<K, V> {
+    /// Lends a map of the layout [`Rows`](super::Layout::Rows) to kernels that look keys up, and change the values of those that are present. Waits until they have ended.
+    ///
+    /// `launch` launches the kernels on `stream`, with the [`WideRef`] among their arguments; several launches are fine. The map keeps
+    /// its keys until they have ended. The `WideRef` has the bits of the values, `u32` or `u64`, or `()` in a set.
+    ///
+    /// | | |
+    /// |---|---|
+    /// | other calls | wait, lookups too |
+    /// | `launch` may | look this map up; a change is [`Error::Nested`] |
+    /// | `launch` must not | wait for a call of another thread |
+    /// | the `WideRef` after the call | must not be launched with any more |
+    /// | an error of `launch` | is returned when what was launched has ended |
+    ///
+    /// ```
+    /// use gpumap::rows::WideRef;
+    /// use gpumap::simt::atomic::part::Update;
+    /// use gpumap::simt::{kernel, kernel::Grid, kernel_args, thread};
+    /// use gpumap::{Buffer, Device, Map, Stream};
+    ///
+    /// kernel_args! {
+    ///     /// Arguments of [`COUNT`].
+    ///     pub struct CountArgs {
+    ///         /// How often each voxel was hit.
+    ///         pub hits: WideRef<[i32; 3], u32>,
+    ///         /// Where points are.
+    ///         pub points: *const [i32; 3],
+    ///         /// How many.
+    ///         pub n: u64,
+    ///     }
+    /// }
+    /// kernel! {
+    ///     /// Counts the points in the voxels that there are.
+    ///     pub static COUNT = fn count(args: CountArgs) {
+    ///         let i = thread::index();
+    ///         if i < args.n {
+    ///             // SAFETY: below `n`; the map was lent to this launch.
+    ///             unsafe {
+    ///                 let point = args.points.add(i as usize).read();
+    ///                 args.hits.merge_present(point, 1, Update::Add);
+    ///             }
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let stream = Stream::new(&Device::cpu())?;
+    /// let hits = Map::<[i32; 3], u32>::new(stream.device())?;
+    /// hits.insert(&[[0, 0, 0], [5, -1, 2]], &[0, 0])?;
+    /// let points = Buffer::from_slice(&stream, &[[5, -1, 2], [9, 9, 9], [5, -1, 2]])?;
+    /// hits.launch_with_rows(&stream, |hits| {
+    ///     let args = CountArgs { hits, points: points.as_ptr(), n: 3 };
+    ///     // SAFETY: on the stream that the map was lent for, and as many points.
+    ///     unsafe { COUNT.launch(&stream, Grid::covering(3, 32), args) }
+    /// })?;
+    /// assert_eq!(hits.get(&[[5, -1, 2], [0, 0, 0], [9, 9, 9]])?, [Some(2), Some(0), None]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::WrongDevice`], [`Error::StreamIsCaptured`], [`Error::Poisoned`]; those of `launch`, and of its kernels. A kernel that
+    /// failed on the device, or broke a rule on the executor, leaves the map poisoned, and so does a panic of `launch`.
+    pub fn launch_with_rows(
+        &self,
+        stream: &Stream,
+        launch: impl FnOnce(WideRef<K, V::Bits>) -> Result<()>,
+    ) -> Result<()> {
+        let () = Self::EXPECT_ROWS;
+        self.rows().lend(stream, launch)
     }
 }
 

@@ -1,10 +1,11 @@
 //! Looking keys up.
 
-use super::{Key, Map, Value};
+use super::{Key, Layout, Map, Value};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
 use crate::input::Input;
+use crate::memory::host_collect;
 use crate::op::{self, Execute};
 use crate::output::Output;
 
@@ -41,7 +42,14 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
     pub fn get_or(&self, keys: &(impl Input<K> + ?Sized), default: V) -> Result<Vec<V>> {
-        self.execute(op::get(keys).or(default))
+        match Self::LAYOUT {
+            // Cells have no place for a default.
+            Layout::Cells => {
+                let values = self.get(keys)?.into_iter();
+                host_collect(values.map(|value| value.unwrap_or(default)))
+            }
+            _ => self.execute(op::get(keys).or(default)),
+        }
     }
 
     /// Looks keys up into memory of the host or of the device: `values[i]` is the value of
@@ -58,7 +66,8 @@ impl<K: Key, V: Value> Map<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::OutputTooSmall`] if `values` is shorter than `keys`; [`Error::OutOfMemory`],
+    /// [`Error::OutputTooSmall`] if `values` is shorter than `keys`; [`Error::Unsupported`] with the layout
+    /// [`Cells`](Layout::Cells), unless `default` is zeros; [`Error::OutOfMemory`],
     /// [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
     pub fn get_or_into(
         &self,

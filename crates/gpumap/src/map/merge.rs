@@ -2,7 +2,7 @@
 
 use gpumap_simt::atomic::part::Update;
 
-use super::Value;
+use super::Numeric;
 
 /// What [`Map::merge`](super::Map::merge) makes of the value that a present key has and the one
 /// that comes with it.
@@ -19,7 +19,7 @@ use super::Value;
 /// A map keeps bits: by `total_cmp` a NaN with a sign lies below all numbers, and one without above them. The minima and maxima of
 /// [primitives](crate::primitives#order-of-minima-and-maxima) pass over NaNs.
 ///
-/// How the bits of a value are to be read is said by its type, [`Value::NUMBER`].
+/// How the bits of a value are to be read is said by its type, [`Numeric::NUMBER`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Merge {
     /// Their sum.
@@ -36,7 +36,7 @@ pub enum Merge {
     Xor,
 }
 
-/// How the bits of a [`Value`] are read as a number.
+/// How the bits of a [`Value`](super::Value) are read as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Number {
     /// As `u32` or `u64`.
@@ -49,7 +49,13 @@ pub enum Number {
 
 impl Merge {
     /// As the kernels take it.
-    pub(crate) fn update<V: Value>(self) -> Update {
+    pub(crate) fn update<V: Numeric>(self) -> Update {
+        const {
+            assert!(
+                size_of::<V>() == 0 || size_of::<V>() == 4 || size_of::<V>() == 8,
+                "merged values have 4 or 8 bytes"
+            );
+        };
         match (self, V::NUMBER) {
             (Self::Add, Number::Float) => Update::AddFloat,
             (Self::Add, _) => Update::Add,

@@ -34,6 +34,7 @@ mod retrieve;
 mod set;
 mod shape;
 mod stats;
+mod storage;
 mod store;
 mod submit;
 mod table;
@@ -45,18 +46,18 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytemuck::Pod;
 use gpumap_kernels::build::pair::are_side_by_side;
 use gpumap_kernels::kernels::{Encoding, KernelSet, kernels_of};
-use gpumap_kernels::slot::Bits;
 
 pub use apply::{Answer, Applied, Operation};
 #[cfg(feature = "unstable-testing")]
 #[doc(hidden)]
 pub use arena::Audit;
-pub use arena::{ArenaMap, ArenaMapBuilder, ArenaStats};
 pub use builder::{DEFAULT_MAX_LOAD_FACTOR, Growth, MapBuilder};
 pub(crate) use builder::{encoding_of, random_seed};
 pub(crate) use bulk::{Arrival, Grains, InBins, SendKernels, collect};
+pub(crate) use chunks::TableChunks;
 pub use chunks::{Chunk, Chunks};
 pub(crate) use command::{
     Arrays, Batch, Collect, Command, KEY_ALIGN, Kind, Outputs, Receiver, StringLayout, Wanted, told,
@@ -64,7 +65,7 @@ pub(crate) use command::{
 pub use graph::{Graph, Recording};
 pub(crate) use graph::{Launches, Steps};
 pub(crate) use in_flight::{MapState, OwnState};
-pub use key::{Key, Value};
+pub use key::{Key, Layout, Numeric, Value, Word, WordKey};
 pub(crate) use launch::share_out;
 pub use merge::{Merge, Number};
 pub use on_stream::OnStream;
@@ -73,19 +74,23 @@ pub(crate) use operand::Operands;
 pub use operand::{ForAll, ForEach, Operand, Values};
 pub use pending::Pending;
 pub(crate) use retain::stay;
-pub use stats::Stats;
+pub use stats::{CellStats, Stats};
+pub(crate) use storage::{HeldPairs, ReadPairs, Ready, Storage};
 pub use store::Outcome;
 
 #[cfg(doc)]
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::file::Kinds;
 use crate::lock::{Lock, WriteGuard};
 use crate::op::{Execute, Op};
 use crate::poison;
 use crate::scratch::{Chunking, ScratchPool, Workspace};
 use crate::stream::Stream;
+use crate::wide;
 use shape::{Shape, Wish};
+use storage::Store;
 use table::Table;
 use tuning::Tuning;
 
@@ -98,11 +103,11 @@ use tuning::Tuning;
 /// | Update if present | [`update`](Self::update), [`update_with`](Self::update_with) |
 /// | Look up | [`get`](Self::get), [`get_into`](Self::get_into), [`get_or`](Self::get_or), [`get_or_into`](Self::get_or_into), [`contains`](Self::contains), [`contains_into`](Self::contains_into) |
 /// | Mixed batches | [`apply`](Self::apply), [`apply_into`](Self::apply_into) |
-/// | Remove | [`remove`](Self::remove), [`remove_with_outcome`](Self::remove_with_outcome), [`take`](Self::take), [`clear`](Self::clear), [`drain`](Self::drain), [`retain_keys`](Self::retain_keys), [`retain_where`](#method.retain_where) |
+/// | Remove | [`remove`](Self::remove), [`remove_with_outcome`](Self::remove_with_outcome), [`take`](Self::take), [`clear`](Self::clear), [`drain`](Self::drain), [`retain`](Self::retain), [`retain_keys`](Self::retain_keys), [`retain_where`](#method.retain_where) |
 /// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into), [`retrieve_all_stable`](Self::retrieve_all_stable), [`retrieve_all_stable_into`](Self::retrieve_all_stable_into), [`chunks`](Self::chunks), [`for_each_chunk`](Self::for_each_chunk) |
 /// | Save | [`save`](Self::save), [`save_to`](Self::save_to) |
 /// | Sets | [`from_keys`](Self::from_keys), [`insert_keys`](Self::insert_keys), [`insert_keys_with_outcome`](Self::insert_keys_with_outcome), [`keys`](Self::keys), [`keys_into`](Self::keys_into), [`drain_keys`](Self::drain_keys), [`try_extend_keys`](Self::try_extend_keys) |
-/// | Streams, graphs, kernels | [`on`](Self::on), [`graph`](Self::graph), [`launch_with`](Self::launch_with), [`launch_unbounded`](Self::launch_unbounded) |
+/// | Streams, graphs, kernels | [`on`](Self::on), [`graph`](Self::graph), [`launch_with`](Self::launch_with), [`launch_unbounded`](Self::launch_unbounded), [`launch_with_rows`](Self::launch_with_rows) |
 /// | Size and state | [`len`](Self::len), [`is_empty`](Self::is_empty), [`device`](Self::device), [`slots`](Self::slots), [`submaps`](Self::submaps), [`load_factor`](Self::load_factor), [`stats`](Self::stats) |
 /// | Capacity and memory | [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`shrink_to_fit`](Self::shrink_to_fit), [`trim`](Self::trim), [`preload`](Self::preload) |
 ///
@@ -142,18 +147,55 @@ use tuning::Tuning;
 /// # Ok::<(), gpumap::Error>(())
 /// ```
 ///
+/// # Layouts
+/// The types of keys and values choose how a map holds its pairs; [`LAYOUT`](Self::LAYOUT), `Debug` and [`stats`](Self::stats) say it:
+///
+/// | layout | types | a lookup reads | most pairs |
+/// |---|---|---|---|
+/// | [`Inline`](Layout::Inline) | keys of 4 or 8 bytes, values of 0, 4 or 8, aligned as `u32` or `u64` | a slot | that fit in memory |
+/// | [`Cells`](Layout::Cells) | such keys, other values of up to 256 bytes | a slot, a cell | 2^32 |
+/// | [`Rows`](Layout::Rows) | other keys of 4 to 64 bytes, a multiple of 4; values of 0, 4 or 8 | a slot, a key, a value | 2^31 |
+///
+/// ```
+/// use gpumap::{Device, Layout, Map, Merge};
+///
+/// #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+/// #[repr(C)]
+/// struct Particle {
+///     position: [f32; 3],
+///     velocity: [f32; 3],
+/// }
+/// let at = |x| Particle { position: [x; 3], velocity: [0.0; 3] };
+///
+/// let device = Device::best()?;
+/// let particles: Map<u64, Particle> = Map::with_capacity(&device, 1_000)?;
+/// particles.upsert(&[1, 2], &[at(1.0), at(2.0)])?;
+/// assert_eq!(particles.get(&[2, 4])?, [Some(at(2.0)), None]);
+///
+/// let visits: Map<u128, u64> = Map::new(&device)?;
+/// assert_eq!(visits.merge(&[1 << 100, 7, 1 << 100], 1, Merge::Add)?, 2); // how many keys were new
+/// assert_eq!(visits.retrieve_all()?, (vec![1 << 100, 7], vec![2, 1]));
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+///
+/// What only some layouts have does not compile for the others, with a sentence that says so: [`apply`](Self::apply),
+/// [`retain_where`](#method.retain_where), [`launch_with`](Self::launch_with) are of `Inline`, [`chunks`](Self::chunks) of `Inline` and
+/// `Cells`, [`launch_with_rows`](Self::launch_with_rows) of `Rows`. Values in `Cells` are bytes and no numbers: merges of them are
+/// [`Error::Unsupported`], as is a default other than zeros.
+///
 /// # Concurrency
-/// `Map` is [`Send`] and [`Sync`], and every verb takes `&self`. [`insert`](Self::insert),
-/// [`upsert`](Self::upsert), [`merge`](Self::merge), [`get_or_insert`](Self::get_or_insert),
-/// [`update`](Self::update), [`remove`](Self::remove), [`get`](Self::get) and
-/// [`contains`](Self::contains) may run from any number of threads at once; on a GPU each call has
-/// a stream of its own, so they overlap. Each key is linearizable: every operation on it takes
+/// `Map` is [`Send`] and [`Sync`], and every verb takes `&self`. Each key is linearizable: every operation on it takes
 /// effect at one moment between call and return. A key is never stored twice, and no reader sees a
-/// torn value or one of another key. [`retrieve_all`](Self::retrieve_all) beside writers reports
-/// every pair that was there throughout exactly once. All other verbs that change the map, and
-/// growing, wait for the calls in flight and hold new ones back. A large [`insert`](Self::insert),
-/// [`upsert`](Self::upsert) or [`merge`](Self::merge) that finds no call in flight holds new calls back as
-/// well, while it builds pages.
+/// torn value or one of another key.
+///
+/// | layout | side by side, from any number of threads | wait for the calls in flight, and hold new ones back |
+/// |---|---|---|
+/// | `Inline` | [`insert`](Self::insert), [`upsert`](Self::upsert), [`merge`](Self::merge), [`get_or_insert`](Self::get_or_insert), [`update`](Self::update), [`remove`](Self::remove), [`get`](Self::get), [`contains`](Self::contains), dumps | all other verbs that change the map, and growing; a large `insert`, `upsert` or `merge` that finds no call in flight, while it builds pages |
+/// | `Cells` | the same; but `upsert` and `update` wait for [`remove`](Self::remove) and [`take`](Self::take), and these for them | all other verbs that change the map, and growing |
+/// | `Rows` | [`get`](Self::get), [`contains`](Self::contains), dumps | every call that changes the map: others see all of its batch or nothing |
+///
+/// On a GPU each call has a stream of its own, so they overlap. [`retrieve_all`](Self::retrieve_all) beside writers reports
+/// every pair that was there throughout exactly once.
 ///
 /// # Growth
 /// A batch that may not fit makes the map grow, one submap after the other, so that at no time
@@ -163,12 +205,31 @@ use tuning::Tuning;
 /// what it held, and gives back the memory that it had grown by, unless keys collide in the smaller table.
 /// [`MapBuilder`] has the settings; with [`Growth::Fixed`] a batch that does not fit is refused
 /// with [`Error::Full`].
-pub struct Map<K: Key, V: Value> {
-    core: Core,
+///
+/// # Memory
+/// | layout | bytes |
+/// |---|---|
+/// | `Inline` | a slot: 8 for keys of 4 bytes with values of 0 or 4, and for sets of keys of 8; else 16 |
+/// | `Cells` | a slot: 8 for keys of 4 bytes, 16 for keys of 8; a cell, the value rounded up to a multiple of 4; 8 for the lists of free cells |
+/// | `Rows` | 8 for a slot of a tag and a row, of which at most 7 of 10 are taken; the key; the value |
+///
+/// `Cells`: a call that stores takes a cell for each pair of its batch before it changes anything; those that it
+/// had no use for are given back. An upsert of a present key writes one cell and exchanges one number:
+/// the old cell is idle until the next moment at which no call is in flight, which a call that finds too
+/// few cells waits for. So a map that is upserted over and over needs cells for what it holds and for
+/// the batches on their way, not more.
+///
+/// `Rows`: a dump has the pairs in the order in which their keys first came, and is a copy unless keys were removed. Rows of removed
+/// keys are used again when a batch would make the map grow otherwise and they are at least half of all.
+pub struct Map<K, V> {
+    store: Store,
+    /// What saved files say that keys and values are.
+    kinds: Kinds,
     _pair: PhantomData<fn(K) -> V>,
 }
 
-/// What a [`Map`] is made of, without the types of its keys and values: all that it does is done here, and compiled once.
+/// The memory of a [`Map`] of the layout [`Inline`](Layout::Inline), without the types of its keys and values: all that it does is done
+/// here, and compiled once.
 ///
 /// Keys and values are bytes, of sizes that it knows. Its callers see to it that what they hand it are keys and values of
 /// these sizes.
@@ -211,7 +272,7 @@ pub(crate) struct Pair {
 
 impl Pair {
     /// Those of these types.
-    pub const fn of<K: Key, V: Value>() -> Self {
+    pub const fn of<K, V>() -> Self {
         Self {
             key: size_of::<K>(),
             value: size_of::<V>(),
@@ -257,23 +318,48 @@ impl<K: Key, V: Value> Map<K, V> {
         MapBuilder::new(device)
     }
 
-    fn of(core: Core) -> Self {
-        Self {
-            core,
-            _pair: PhantomData,
+    /// How maps of these types hold their pairs.
+    pub const LAYOUT: Layout = Layout::of::<K, V>();
+
+    /// What all layouts do.
+    pub(crate) fn storage(&self) -> &dyn Storage {
+        self.store.any()
+    }
+
+    /// Does not compile for another layout than [`Inline`](Layout::Inline).
+    const EXPECT_INLINE: () = assert!(
+        matches!(Self::LAYOUT, Layout::Inline),
+        "only maps of the layout `Inline` do this: of keys with 4 or 8 bytes and values with 0, 4 or 8, aligned as u32 or u64"
+    );
+
+    /// Does not compile for another layout than [`Rows`](Layout::Rows).
+    const EXPECT_ROWS: () = assert!(
+        matches!(Self::LAYOUT, Layout::Rows),
+        "only maps of the layout `Rows` do this: of keys with other than 4 or 8 bytes, aligned as u32 or u64"
+    );
+
+    /// Its table. The layout is [`Inline`](Layout::Inline).
+    pub(crate) fn inline(&self) -> &Core {
+        match &self.store {
+            Store::Inline(core) => core,
+            Store::Cells(_) | Store::Rows(_) => unreachable!("the types choose the layout"),
         }
     }
 
-    /// The map without its types.
-    pub(crate) fn core(&self) -> &Core {
-        &self.core
+    /// Its rows. The layout is [`Rows`](Layout::Rows).
+    pub(crate) fn rows(&self) -> &wide::Core {
+        match &self.store {
+            Store::Rows(core) => core,
+            Store::Inline(_) | Store::Cells(_) => unreachable!("the types choose the layout"),
+        }
     }
 }
 
 impl<K: Key, V: Value> Execute<K, V> for Map<K, V> {
     fn execute<A>(&self, op: Op<'_, K, V, A>) -> Result<A> {
-        op.run(Receiver::Map, |batch, outputs| {
-            self.core.run(batch, outputs)
+        let storage = self.storage();
+        op.run(storage.receiver(), |batch, outputs| {
+            storage.run(batch, outputs)
         })
     }
 }
@@ -282,13 +368,13 @@ impl<K: Key, V: Value> Execute<K, V> for Map<K, V> {
 impl<K: Key, V: Value> Map<K, V> {
     /// The device it lives on.
     pub fn device(&self) -> &Device {
-        &self.core.device
+        self.storage().device()
     }
 
     /// How many pairs it holds. Exact when no call is in flight; else every call that has
     /// returned is counted, on a stream every one that has ended. Costs nothing.
     pub fn len(&self) -> usize {
-        self.core.len()
+        self.storage().len()
     }
 
     /// Whether it holds no pair.
@@ -312,17 +398,17 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     pub fn capacity(&self) -> usize {
-        self.core.capacity().max(self.core.len())
+        self.storage().capacity().max(self.len())
     }
 
     /// How many slots it has, beside the few for keys whose bits mean a state of a slot.
     pub fn slots(&self) -> usize {
-        self.core.slots()
+        self.storage().slots()
     }
 
     /// How many submaps it has.
     pub fn submaps(&self) -> usize {
-        self.core.submaps.load(Ordering::Acquire)
+        self.storage().submaps()
     }
 
     /// Pairs per slot.
@@ -349,14 +435,14 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::Driver`].
     pub fn preload(&self) -> Result<()> {
-        self.core.device.load_kernels(self.core.kernels.entries())
+        self.storage().preload()
     }
 
     /// Frees the scratch memory that no call is using: what staged batches and results of host
     /// calls were copied through. Later calls allocate it again as they need it. A batch that is refused for want of
     /// memory does the same.
     pub fn trim(&self) {
-        self.core.scratch.trim();
+        self.storage().scratch().trim();
     }
 }
 
@@ -466,8 +552,23 @@ impl Core {
 }
 
 /// The bits of a value, as the core of a map takes them.
-pub(crate) fn bits<V: Value>(value: V) -> u64 {
-    bytemuck::cast::<V, V::Bits>(value).to_u64()
+///
+/// Of a value of more than 8 bytes, which comes from no core: whether it is other than zeros.
+pub(crate) fn bits<V: Pod>(value: V) -> u64 {
+    let bytes = bytemuck::bytes_of(&value);
+    let mut bits = [0; size_of::<u64>()];
+    match bits.get_mut(..bytes.len()) {
+        Some(lowest) => {
+            lowest.copy_from_slice(bytes);
+            u64::from_le_bytes(bits)
+        }
+        None => u64::from(bytes.iter().any(|&byte| byte != 0)),
+    }
+}
+
+/// The value with such bits, of at most 8 bytes.
+pub(crate) fn value_of<V: Pod>(bits: u64) -> V {
+    bytemuck::pod_read_unaligned(&bits.to_le_bytes()[..size_of::<V>()])
 }
 
 impl fmt::Debug for Core {
@@ -483,6 +584,12 @@ impl fmt::Debug for Core {
 
 impl<K: Key, V: Value> fmt::Debug for Map<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.core.fmt(f)
+        f.debug_struct("Map")
+            .field("layout", &self.store.layout())
+            .field("device", self.device())
+            .field("len", &self.len())
+            .field("slots", &self.slots())
+            .field("submaps", &self.submaps())
+            .finish_non_exhaustive()
     }
 }

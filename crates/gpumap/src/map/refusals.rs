@@ -82,7 +82,7 @@ fn wakers_may_do_anything() {
         let stream = Stream::new(device).unwrap();
         let (tells, told) = channel();
         let op = map
-            .core
+            .inline()
             .state
             .submit(&stream, Effect::Read, |_| Ok(()))
             .unwrap();
@@ -90,7 +90,7 @@ fn wakers_may_do_anything() {
             map: Mutex::new(Some(map.clone())),
             tells,
         }));
-        map.core.state.in_flight.wake(&op, waker).unwrap();
+        map.inline().state.in_flight.wake(&op, waker).unwrap();
         drop((op, map));
         let (thread, new) = told.recv_timeout(Duration::from_secs(20)).expect("woken");
         assert_eq!(thread.as_deref(), Some("gpumap-wakers"));

@@ -7,7 +7,6 @@ use super::{Core, Key, Map, Value};
 use crate::error::Result;
 use crate::input::Input;
 use crate::op::{self, Execute};
-use crate::primitives::Order;
 
 /// # Remove
 impl<K: Key, V: Value> Map<K, V> {
@@ -75,7 +74,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Errors
     /// [`Error::Driver`](crate::Error::Driver).
     pub fn clear(&self) -> Result<()> {
-        self.core.clear()
+        self.storage().clear()
     }
 
     /// Removes every pair and returns all of them, as [`retrieve_all`](Self::retrieve_all) does.
@@ -94,11 +93,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) before anything is removed;
     /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
     pub fn drain(&self) -> Result<(Vec<K>, Vec<V>)> {
-        let mut scratch = self.core.scratch.take()?;
-        let mut table = self.core.exclusive()?;
-        let pairs = self.retrieve_from(&table, Order::Any, &mut scratch)?;
-        self.core.empty(&mut table)?;
-        Ok(pairs)
+        self.storage().drain_pairs(&mut || Ok(()))
     }
 }
 

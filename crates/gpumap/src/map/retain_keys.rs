@@ -4,6 +4,7 @@ use gpumap_kernels::verbs::store::Select;
 
 use super::command::{Command, Kind};
 use super::grow::TRIES;
+use super::storage::Store;
 use super::store::Progress;
 use super::table::Table;
 use super::{Core, Key, Map, Value};
@@ -37,7 +38,12 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::WrongDevice`](crate::Error::WrongDevice),
     /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
     pub fn retain_keys(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
-        self.core.retain_keys(keys.source().into())
+        let keys = keys.source().into();
+        match &self.store {
+            Store::Inline(core) => core.retain_keys(keys),
+            Store::Cells(core) => core.retain_keys(keys),
+            Store::Rows(core) => core.retain_keys::<K, V>(keys, &mut || Ok(())),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Dumping all pairs.
 
+use std::ops::Deref;
 use std::ptr;
 
 use gpumap_kernels::chunk::Chunks;
@@ -11,7 +12,7 @@ use gpumap_simt::kernel::{Grid, Kernel, Launcher};
 use gpumap_simt::warp;
 
 use super::table::Table;
-use super::{Core, Key, Map, Value};
+use super::{Core, HeldPairs, Key, Map, Value};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::output::Output;
@@ -123,9 +124,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Poisoned`](crate::Error::Poisoned),
     /// [`Error::Driver`](crate::Error::Driver).
     pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
-        let mut scratch = self.core.scratch.take()?;
-        let table = self.core.table.read();
-        self.retrieve_from(&table, Order::Any, &mut scratch)
+        self.storage().retrieve_all(Order::Any)
     }
 
     /// Every pair in the order of the table, which stays the same until the map grows, shrinks or is
@@ -148,23 +147,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Poisoned`](crate::Error::Poisoned),
     /// [`Error::Driver`](crate::Error::Driver).
     pub fn retrieve_all_stable(&self) -> Result<(Vec<K>, Vec<V>)> {
-        let mut scratch = self.core.scratch.take()?;
-        let table = self.core.table.read();
-        self.retrieve_from(&table, Order::Stable, &mut scratch)
-    }
-
-    /// Every pair, under the table's lock.
-    pub(super) fn retrieve_from(
-        &self,
-        table: &Table,
-        order: Order,
-        scratch: &mut Workspace,
-    ) -> Result<(Vec<K>, Vec<V>)> {
-        let most = self.slots() + RESERVED_WORDS as usize;
-        scratch.collect_pairs(self.len(), most, |scratch, (keys, values), room| {
-            let dump = Dump::of(table, order, keys, values, room)?;
-            self.core.dump(&dump, scratch)
-        })
+        self.storage().retrieve_all(Order::Stable)
     }
 
     /// Every pair, into memory of the host or of the device: `values[i]` belongs to `keys[i]`, in no
@@ -217,27 +200,39 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: &mut (impl Output<K> + ?Sized),
         values: &mut (impl Output<V> + ?Sized),
     ) -> Result<usize> {
-        let mut scratch = self.core.scratch.take()?;
-        scratch.copy_pairs_to_host(keys, values, self.len(), |scratch, to, room| {
-            self.core.write_pairs(order, scratch, to, room)
-        })
+        let mut scratch = self.storage().scratch().take()?;
+        let write = |scratch: &mut Workspace, (keys, values): (*mut K, *mut V), room| {
+            let held = self.storage().hold()?;
+            held.write(scratch, order, [keys.cast(), values.cast()], room)
+        };
+        scratch.copy_pairs_to_host(keys, values, self.len(), write)
+    }
+}
+
+/// A table under its lock.
+pub(super) struct HeldTable<'c, G> {
+    pub core: &'c Core,
+    pub table: G,
+}
+
+impl<G: Deref<Target = Table>> HeldPairs for HeldTable<'_, G> {
+    fn most(&self) -> usize {
+        self.core.slots() + RESERVED_WORDS as usize
+    }
+
+    fn write(
+        &self,
+        scratch: &mut Workspace,
+        order: Order,
+        [keys, values]: [*mut u8; 2],
+        room: usize,
+    ) -> Result<usize> {
+        let dump = Dump::of(&self.table, order, keys, values, room)?;
+        self.core.dump(&dump, scratch)
     }
 }
 
 impl Core {
-    /// Writes up to `room` pairs, waits, and returns how many there are.
-    pub(super) fn write_pairs<K, V>(
-        &self,
-        order: Order,
-        scratch: &mut Workspace,
-        (keys, values): (*mut K, *mut V),
-        room: usize,
-    ) -> Result<usize> {
-        let table = self.table.read();
-        let dump = Dump::of(&table, order, keys, values, room)?;
-        self.dump(&dump, scratch)
-    }
-
     /// Writes the pairs, waits, and returns how many there are, also if there is room for fewer. The
     /// caller holds the lock of the table.
     pub(super) fn dump(&self, dump: &Dump, scratch: &mut Workspace) -> Result<usize> {

@@ -4,7 +4,11 @@ use gpumap_kernels::chunk::THREADS;
 use gpumap_kernels::stats::{LENGTHS, StatsArgs};
 use gpumap_simt::kernel::Grid;
 
-use super::{Core, Key, Map, Value};
+#[cfg(feature = "unstable-testing")]
+use super::Audit;
+#[cfg(feature = "unstable-testing")]
+use super::storage::Store;
+use super::{Core, Key, Layout, Map, Value};
 use crate::error::Result;
 use crate::scratch::ScratchRole;
 
@@ -12,6 +16,8 @@ use crate::scratch::ScratchRole;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
+    /// How it holds its pairs.
+    pub layout: Layout,
     /// Pairs.
     pub len: usize,
     /// What removed pairs left behind, until the map is compacted.
@@ -22,11 +28,31 @@ pub struct Stats {
     pub capacity: usize,
     /// Submaps.
     pub submaps: usize,
-    /// Bytes of the table, without scratch memory.
+    /// Bytes of the table, without scratch memory; with the layout [`Rows`](Layout::Rows) also of its arrays of keys and values.
     pub table_bytes: u64,
     /// `probe_lengths[i]` pairs are found in slab `i + 1` of their walk; a slab is 64 bytes, one
-    /// trip to memory. No longer than needed.
+    /// trip to memory. No longer than needed, and empty with the layout [`Rows`](Layout::Rows).
     pub probe_lengths: Vec<u64>,
+    /// Where values are, with the layout [`Cells`](Layout::Cells).
+    pub cells: Option<CellStats>,
+}
+
+/// The cells of a map of the layout [`Cells`](Layout::Cells). `free + retired + live` is `cells`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CellStats {
+    /// Cells.
+    pub cells: usize,
+    /// Those with the value of a pair.
+    pub live: usize,
+    /// Those that the next calls take.
+    pub free: usize,
+    /// Those whose value was removed or replaced: free when no call is in flight.
+    pub retired: usize,
+    /// Bytes of a cell.
+    pub cell_bytes: usize,
+    /// Bytes of all cells, and of the lists of those that are free.
+    pub arena_bytes: u64,
 }
 
 impl Stats {
@@ -63,13 +89,28 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory),
     /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
     pub fn stats(&self) -> Result<Stats> {
-        self.core.stats()
+        self.storage().stats()
+    }
+}
+
+#[cfg(feature = "unstable-testing")]
+#[doc(hidden)]
+impl<K: Key, V: Value> Map<K, V> {
+    /// Where the cells are; nothing if it has none.
+    ///
+    /// # Errors
+    /// As for [`stats`](Self::stats).
+    pub fn audit(&self) -> Result<Audit> {
+        match &self.store {
+            Store::Cells(core) => core.audit(),
+            Store::Inline(_) | Store::Rows(_) => Ok(Audit::default()),
+        }
     }
 }
 
 impl Core {
     /// See [`Map::stats`].
-    fn stats(&self) -> Result<Stats> {
+    pub(super) fn stats(&self) -> Result<Stats> {
         let mut scratch = self.scratch.take()?;
         let mut lengths = scratch.output::<u64>(ScratchRole::FirstOutput, LENGTHS)?;
         let table = self.table.read();
@@ -96,6 +137,7 @@ impl Core {
         let longest = probe_lengths.iter().rposition(|&pairs| pairs != 0);
         probe_lengths.truncate(longest.map_or(0, |last| last + 1));
         Ok(Stats {
+            layout: Layout::Inline,
             len: probe_lengths.iter().sum::<u64>() as usize,
             tombstones: tombstones as usize,
             slots: table.shape.slots(),
@@ -103,6 +145,7 @@ impl Core {
             submaps: table.shape.pages.len(),
             table_bytes: table.shape.bytes(),
             probe_lengths,
+            cells: None,
         })
     }
 }

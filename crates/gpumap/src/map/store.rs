@@ -15,7 +15,7 @@ pub(super) use run::Report;
 
 use super::merge::Merge;
 use super::operand::Operand;
-use super::{Key, Map, Value};
+use super::{Key, Map, Numeric, Value};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
@@ -145,7 +145,10 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: impl Operand<V, Form>,
         merge: Merge,
-    ) -> Result<usize> {
+    ) -> Result<usize>
+    where
+        V: Numeric,
+    {
         self.execute(op::merge(keys, values, merge))
     }
 

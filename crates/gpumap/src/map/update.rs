@@ -2,7 +2,7 @@
 
 use super::merge::Merge;
 use super::operand::Operand;
-use super::{Key, Map, Value};
+use super::{Key, Map, Numeric, Value};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
@@ -55,7 +55,10 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: impl Operand<V, Form>,
         merge: Merge,
-    ) -> Result<usize> {
+    ) -> Result<usize>
+    where
+        V: Numeric,
+    {
         self.execute(op::update_with(keys, values, merge))
     }
 }

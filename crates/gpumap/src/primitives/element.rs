@@ -48,18 +48,16 @@ pub unsafe trait Element: Pod + Send + Sync + PartialOrd {
 ///
 /// ```
 /// use gpumap::primitives::Predicate;
-/// use gpumap::{Device, Map, element_type, key_type, value_type};
+/// use gpumap::{Device, Map, element_type};
 ///
 /// #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, bytemuck::Pod, bytemuck::Zeroable)]
 /// #[repr(transparent)]
 /// struct UserId(u64);
-/// key_type!(UserId: u64);
 /// element_type!(UserId: u64);
 ///
 /// #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, bytemuck::Pod, bytemuck::Zeroable)]
 /// #[repr(transparent)]
 /// struct Celsius(f32);
-/// value_type!(Celsius: u32);
 /// element_type!(Celsius: f32);
 ///
 /// let map = Map::<UserId, Celsius>::new(&Device::cpu())?;
@@ -238,4 +236,34 @@ elements! {
         f64::NEG_INFINITY.to_bits(), f64::INFINITY.to_bits(),
         add SCAN_ADD_F8 REDUCE_ADD_F8 SIGN_64, min SCAN_MIN_8 REDUCE_MIN_8,
         equal |x| equal_floats!(x);
+}
+
+/// A compile-time check that two types have one size and one alignment.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! same_layout {
+    ($a:ty, $b:ty) => {
+        const _: () = {
+            assert!(
+                ::core::mem::size_of::<$a>() == ::core::mem::size_of::<$b>(),
+                concat!(
+                    "`",
+                    stringify!($a),
+                    "` and `",
+                    stringify!($b),
+                    "` differ in size: keys, values and elements have 4 bytes (u32) or 8 bytes (u64)"
+                )
+            );
+            assert!(
+                ::core::mem::align_of::<$a>() == ::core::mem::align_of::<$b>(),
+                concat!(
+                    "`",
+                    stringify!($a),
+                    "` and `",
+                    stringify!($b),
+                    "` differ in alignment: add #[repr(align(8))] for u64, or #[repr(align(4))] for u32, to the type"
+                )
+            );
+        };
+    };
 }

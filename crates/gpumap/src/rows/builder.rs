@@ -78,7 +78,7 @@ impl<K: Pod> RowMapBuilder<K> {
         self
     }
 
-    /// What the keys are, which saved files say; see [`WideMapBuilder::key_kind`](crate::WideMapBuilder::key_kind).
+    /// What the keys are, which saved files say; see [`MapBuilder::key_kind`](crate::MapBuilder::key_kind).
     #[must_use]
     pub fn key_kind(mut self, kind: Kind) -> Self {
         self.key_kind = kind;

@@ -9,7 +9,7 @@ mod stored;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gpumap_kernels::rows::{RowGetArgs, RowRemoveArgs};
+use gpumap_kernels::rows::{RowGetArgs, RowKernels, RowRemoveArgs};
 use gpumap_simt::kernel::Launcher;
 
 pub(crate) use stored::Held;
@@ -22,7 +22,7 @@ use crate::array::Array;
 use crate::device::Device;
 use crate::error::{Error, Result, expect_room};
 use crate::lock::{Lock, ReadGuard, WriteGuard};
-use crate::map::{Arrays, MapState, OwnState};
+use crate::map::{Arrays, KEY_ALIGN, MapState, OwnState};
 use crate::output::{Output, Sink};
 use crate::poison;
 use crate::scratch::{ScratchPool, ScratchRole, Workspace, address_of};
@@ -70,6 +70,11 @@ impl Core {
         Self { growing, ..self }
     }
 
+    /// Has it grow in some other way.
+    pub fn set_growing(&mut self, growing: Growing) {
+        self.growing = growing;
+    }
+
     /// How it grows.
     pub fn growth(&self) -> &Growing {
         &self.growing
@@ -101,6 +106,53 @@ impl Core {
         let rows = self.rows();
         let room = rows + (table.slot_rows() - self.used(&table)).min(table.key_rows() - rows);
         room.min(self.growing.most())
+    }
+
+    /// Slots, whatever is in them.
+    pub fn slots(&self) -> usize {
+        self.table.read().slot_count()
+    }
+
+    /// Bytes of slots and keys, and how many slots removed keys have left.
+    pub fn memory(&self) -> Result<[u64; 2]> {
+        let table = self.shared()?;
+        Ok([table.bytes(), table.tombstones() as u64])
+    }
+
+    /// The kernels that its operations launch: those for keys on an address as they are made, and for any.
+    pub fn kernels(&self) -> [&'static RowKernels; 2] {
+        let form = self.table.read().form();
+        [form.kernels_at(0), form.kernels_at(KEY_ALIGN)]
+    }
+
+    /// Gives back the memory of slots and keys that is not needed for the rows in use.
+    pub fn shrink_to_fit(&self) -> Result<()> {
+        let _order = self.order()?;
+        self.expect_sound()?;
+        let mut table = self.alone()?;
+        table.shrink(self.rows(), self.len())
+    }
+
+    /// The same. `moved` is told where a copy of the keys is, before it takes the place of the keys, and how many rows there are; what
+    /// it queues has ended when it returns. If it fails, keys are where they were.
+    pub fn shrink_to_fit_by(
+        &self,
+        moved: impl FnOnce(&mut Workspace, *mut u8, usize) -> Result<()>,
+    ) -> Result<()> {
+        self.scratch.of_batch(|scratch| {
+            let _order = self.order()?;
+            self.expect_sound()?;
+            let mut table = self.alone()?;
+            let rows = self.rows();
+            table.shrink(rows, self.len())?;
+            let mut keys = table.grown_keys(rows, rows, rows)?;
+            if let Err(error) = moved(scratch, keys.as_mut_ptr(), rows) {
+                table.abandon_keys(keys, scratch);
+                return Err(error);
+            }
+            table.set_keys(keys);
+            Ok(())
+        })
     }
 
     /// What calls in flight change.

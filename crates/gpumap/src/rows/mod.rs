@@ -421,6 +421,26 @@ impl<K: Pod> RowMap<K> {
         self.core.reserve(more)
     }
 
+    /// Gives back the memory that the rows given out do not need: after [`compact`](Self::compact), what the keys do not need. Calls
+    /// on the map wait meanwhile.
+    ///
+    /// ```
+    /// use gpumap::{Device, RowMap};
+    ///
+    /// let map = RowMap::with_capacity(&Device::best()?, 100_000)?;
+    /// map.insert(&[30_u64, 10])?;
+    /// map.shrink_to_fit()?;
+    /// assert!(map.capacity() < 100);
+    /// assert_eq!(map.get(&[10, 20])?, [Some(1), None]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::Poisoned`], [`Error::Driver`]: the map has its rows, and some of the memory may be given back.
+    pub fn shrink_to_fit(&self) -> Result<()> {
+        self.core.shrink_to_fit()
+    }
+
     /// Frees the scratch memory that no call is using; see [`Map::trim`](crate::Map::trim).
     pub fn trim(&self) {
         self.core.scratch.trim();

@@ -226,6 +226,28 @@ impl Table {
         self.remake_slots(rows, least)
     }
 
+    /// Slots, whatever is in them.
+    pub fn slot_count(&self) -> usize {
+        self.slots.buckets.len() * BUCKET_SLOTS as usize
+    }
+
+    /// Bytes of slots and keys.
+    pub fn bytes(&self) -> u64 {
+        (self.slots.buckets.len() * BUCKET_BYTES + self.keys.len()) as u64
+    }
+
+    /// Has no more room than `rows` rows need, of which `len` have keys.
+    pub fn shrink(&mut self, rows: usize, len: usize) -> Result<()> {
+        if Slots::buckets_for(len) < self.slots.buckets.len() {
+            self.remake_slots(rows, len)?;
+            self.keep();
+        }
+        if rows < self.key_rows() {
+            self.keys = self.grown_keys(rows, rows, rows)?;
+        }
+        Ok(())
+    }
+
     /// Puts the keys of `rows` rows into slots for so many. If it fails, the table is as it was.
     fn remake_slots(&mut self, rows: usize, room: usize) -> Result<()> {
         let stream = self.stream();
@@ -337,9 +359,14 @@ impl Table {
 
     /// Frees what it would have had, after what was queued on a workspace.
     pub fn abandon(&self, dense: Dense, scratch: &Workspace) {
+        self.abandon_keys(dense.keys, scratch);
+    }
+
+    /// Frees keys that it does not have, after what was queued on a workspace.
+    pub fn abandon_keys(&self, keys: Buffer<u8>, scratch: &Workspace) {
         if scratch.wait().is_err() && self.stream().wait_stream(scratch.stream()).is_err() {
-            // It may be in use for as long as the process lives.
-            dense.keys.into_raw_parts();
+            // They may be in use for as long as the process lives.
+            keys.into_raw_parts();
         }
     }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::seats::{self, Seats};
+use super::spread::Spread;
 use super::{Rank, Ranks, Shard};
 #[cfg(doc)]
 use crate::error::Error;
@@ -28,10 +29,10 @@ use crate::op::{Execute, Op};
 /// | Insert and update | [`insert`](Self::insert), [`upsert`](Self::upsert), [`merge`](Self::merge), [`get_or_insert`](Self::get_or_insert) |
 /// | Update if present | [`update`](Self::update), [`update_with`](Self::update_with) |
 /// | Look up | [`get`](Self::get), [`get_or`](Self::get_or), [`get_into`](Self::get_into), [`get_or_into`](Self::get_or_into), [`contains`](Self::contains), [`contains_into`](Self::contains_into) |
-/// | Remove | [`remove`](Self::remove), [`take`](Self::take), [`retain_where`](Self::retain_where), [`retain_keys`](Self::retain_keys), [`clear`](Self::clear), [`drain`](Self::drain) |
+/// | Remove | [`remove`](Self::remove), [`take`](Self::take), [`retain`](Self::retain), [`retain_where`](Self::retain_where), [`retain_keys`](Self::retain_keys), [`clear`](Self::clear), [`drain`](Self::drain) |
 /// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into), [`for_each_chunk`](Self::for_each_chunk) |
 /// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load), [`load_from`](Self::load_from) |
-/// | Group | [`ranks`](Self::ranks), [`run`](Self::run) |
+/// | Group | [`ranks`](Self::ranks), [`run`](Self::run), [`local`](Self::local), [`owner`](Self::owner) |
 /// | Size and state | [`len`](Self::len), [`is_empty`](Self::is_empty), [`lens`](Self::lens) |
 /// | Capacity and memory | [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`shrink_to_fit`](Self::shrink_to_fit), [`trim`](Self::trim) |
 ///
@@ -73,26 +74,30 @@ pub struct ShardedMap<K: Key, V: Value> {
 struct Seat<K: Key, V: Value> {
     /// Held while the rank works.
     shard: Mutex<Shard<K, V>>,
-    /// The pairs of it, for callers that do not wait for that.
-    map: Mutex<Arc<Map<K, V>>>,
+    /// The pairs of it and the owners of keys, for callers that do not wait for that.
+    seen: Mutex<(Arc<Map<K, V>>, Spread)>,
 }
 
 impl<K: Key, V: Value> seats::Seat for Seat<K, V> {
     fn expect_no_callback(&self) -> Result<()> {
-        self.map().core().expect_no_callback()
+        self.map().storage().expect_no_callback()
     }
 
     fn expect_others(&self) -> Result<()> {
-        self.map().core().expect_others()
+        self.map().storage().expect_others()
     }
 }
 
 impl<K: Key, V: Value> Seat<K, V> {
     fn new(shard: Shard<K, V>) -> Self {
         Self {
-            map: Mutex::new(Arc::clone(&shard.map)),
+            seen: Mutex::new(Self::seen(&shard)),
             shard: Mutex::new(shard),
         }
+    }
+
+    fn seen(shard: &Shard<K, V>) -> (Arc<Map<K, V>>, Spread) {
+        (Arc::clone(shard.map()), *shard.spread())
     }
 
     /// Runs work with the shard.
@@ -100,13 +105,17 @@ impl<K: Key, V: Value> Seat<K, V> {
         let mut shard = self.shard.lock();
         let result = work(&mut shard);
         // It may be another one now.
-        let map = Arc::clone(&shard.map);
-        drop(mem::replace(&mut *self.map.lock(), map));
+        let seen = Self::seen(&shard);
+        drop(mem::replace(&mut *self.seen.lock(), seen));
         result
     }
 
     fn map(&self) -> Arc<Map<K, V>> {
-        Arc::clone(&self.map.lock())
+        Arc::clone(&self.seen.lock().0)
+    }
+
+    fn owner(&self, key: &K) -> usize {
+        self.seen.lock().1.owner_of(key)
     }
 }
 
@@ -191,6 +200,19 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         self.seats
             .run(|rank, seat| seat.with(|shard| work(rank, shard)))
     }
+
+    /// The pairs that a rank has, on its device; see [`Shard::local`].
+    ///
+    /// # Errors
+    /// [`Error::Group`] if there is no such rank.
+    pub fn local(&self, rank: usize) -> Result<Arc<Map<K, V>>> {
+        self.seats.at(rank).map(Seat::map)
+    }
+
+    /// The rank that has a key, if any rank has it.
+    pub fn owner(&self, key: K) -> usize {
+        self.seats.owner(|seat| seat.owner(&key))
+    }
 }
 
 /// # Size and state
@@ -232,7 +254,7 @@ impl<K: Key, V: Value> Execute<K, V> for ShardedMap<K, V> {
     fn execute<A>(&self, op: Op<'_, K, V, A>) -> Result<A> {
         let by = Receiver::Sharded;
         self.seats.execute(by, op, |rank, seat, batch, outputs| {
-            seat.with(|shard| shard.run(rank, batch, outputs, Ok(())))
+            seat.with(|shard| shard.run(rank, batch, outputs))
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Maps over several devices: [`ShardedMap`], [`ShardedWideMap`], [`ShardedRowMap`], and what they are made of.
+//! Maps over several devices: [`ShardedMap`], [`ShardedRowMap`], and what they are made of.
 //!
 //! Each device of a *group* is a *rank* and has a [`Shard`]: a map of the keys that it owns. A
 //! key's owner follows from its hash, under a seed of the group's own. A batch may come from any
@@ -9,7 +9,6 @@
 //! |---|---|---|
 //! | [`ShardedMap`] | one process, a thread for each rank; batches of the host are split | [`Ranks::new`] |
 //! | [`Ranks::run`] with a [`Shard`] each | the same, with batches on the devices | [`Ranks::new`] |
-//! | [`ShardedWideMap`] | one process, as a [`ShardedMap`]: keys of up to 64 bytes | [`Ranks::new`] |
 //! | [`ShardedRowMap`] | one process, as a [`ShardedMap`]: places of keys, which are a rank and a row there | [`Ranks::new`] |
 //! | [`Rank::join`] with a [`Shard`] | one process for each rank, on one node or several | [`Membership`] |
 //!
@@ -46,8 +45,8 @@
 //! # Failures
 //! A step that fails on one rank, for want of memory for instance, is an error on every rank: its
 //! own there, [`GroupError::Failed`] on the others, and the group goes on. Of a batch that is
-//! refused so, some shards may have stored or removed their part; a [`ShardedWideMap`] and a
-//! [`ShardedRowMap`] change nothing on any rank. Ranks that make different calls, which no
+//! refused so, some shards may have stored or removed their part; a map of the layout
+//! [`Rows`](crate::Layout::Rows) and a [`ShardedRowMap`] change nothing on any rank. Ranks that make different calls, which no
 //! rank can detect by itself, all have [`GroupError::OutOfStep`], and the group goes on too. If a
 //! rank is gone for good, the others have an error when their time is up, and the group is given
 //! up.
@@ -58,6 +57,7 @@ mod error;
 mod exchange;
 mod host_chunks;
 mod keyed;
+mod keys;
 mod list;
 mod map;
 mod membership;
@@ -79,8 +79,8 @@ mod shard;
 mod spread;
 mod step;
 mod transport;
-mod wide;
 mod within;
+mod words;
 
 pub(crate) use step::Step;
 
@@ -93,4 +93,3 @@ pub use ranks::{DEFAULT_TIMEOUT, Ranks};
 pub use rows::{RowShard, ShardRow, ShardedRowMap};
 pub use shard::Shard;
 pub use transport::{Parcel, Plan, Transport, Window};
-pub use wide::{ShardedWideMap, WideShard};

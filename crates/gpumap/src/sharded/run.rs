@@ -7,17 +7,16 @@
 use std::iter::repeat_n;
 use std::sync::Arc;
 
-use gpumap_kernels::slot::Bits;
-
+use super::Rank;
 use super::error::GroupError;
 use super::exchange::{attempt, total};
 use super::scatter::OwnPart;
 use super::scatter_gather::Targets;
 use super::step::Call;
-use super::{Rank, Shard};
+use super::words::Words;
 use crate::error::{Error, Result};
 use crate::input::Source;
-use crate::map::{Arrays, Batch, Key, Kind, Operands, Outputs, Receiver, Value};
+use crate::map::{Arrays, Batch, Key, Kind, Operands, Outputs, Receiver, Value, value_of};
 use crate::memory::host_collect;
 use crate::op::Op;
 use crate::scratch::ScratchRole;
@@ -36,7 +35,7 @@ impl<'a, V: Value> BatchValues<'a, V> {
             _ if !batch.kind.traits().takes_values => Self::None,
             Operands::Each(values) => Self::Each(values.elements()),
             Operands::Same(bits) => {
-                let value: V = bytemuck::cast(V::Bits::from_u64(bits));
+                let value: V = value_of(bits);
                 Self::Copies(host_collect(repeat_n(value, batch.keys.len()))?)
             }
         })
@@ -52,32 +51,11 @@ impl<'a, V: Value> BatchValues<'a, V> {
 }
 
 /// # Operations
-impl<K: Key, V: Value> Shard<K, V> {
-    /// Runs an [operation](crate::op) over the group: on the keys of all ranks, each of which brings a batch of its own,
-    /// on the host or on its device. Counts are of all ranks together. What [absent keys get](Op::or) is each rank's own. A collective.
-    ///
-    /// ```
-    /// use gpumap::sharded::{Ranks, Shard, devices};
-    /// use gpumap::{Merge, op};
-    ///
-    /// let ranks = Ranks::new(&devices("cpu,cpu")?)?;
-    /// ranks.run(|rank| {
-    ///     let mut shard = Shard::<u32, u64>::new(rank)?;
-    ///     assert_eq!(shard.execute(rank, op::merge(&[7, 8, 9], 1, Merge::Add))?, 3);
-    ///     assert_eq!(shard.execute(rank, op::get(&[9, 10]))?, [Some(2), None]);
-    ///     let taken = shard.execute(rank, op::take(&[7 + rank.index() as u32]))?;
-    ///     assert_eq!(taken, [Some(2)]);
-    ///     Ok(())
-    /// })?;
-    /// # Ok::<(), gpumap::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// See [`op`](crate::op), of any rank, and [`Error::Group`]. Of a batch that is refused, some ranks may have done what
-    /// concerns their part.
+impl<K: Key, V: Value> Words<K, V> {
+    /// Runs an operation over the group. A collective.
     pub fn execute<A>(&mut self, rank: &mut Rank, op: Op<'_, K, V, A>) -> Result<A> {
         if rank.ranks() == 1 {
-            let core = self.map.core();
+            let core = self.map.inline();
             return op.run(Receiver::Sharded, |batch, outputs| core.run(batch, outputs));
         }
         let checked = op.check(Receiver::Sharded);
@@ -145,7 +123,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         if let Some(session) = self.negotiate(rank, call, mine, 0)?
             && let Some(received) = self.send(rank, &session, keys, values, false)?
         {
-            let done = self.map.core().run_sent(batch.kind, &received.batch);
+            let done = self.map.inline().run_sent(batch.kind, &received.batch);
             // What is fetched has been, whatever became of it.
             drop(received);
             return total(rank, done);

@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
+use super::Rank;
 use super::exchange::{Given, attempt, exchange, total};
 use super::reused::{CallBuffers, PairBuffers};
 use super::route::Routed;
-use super::{Rank, Shard};
+use super::words::Words;
 use crate::error::Result;
 use crate::input::Source;
 use crate::map::{Core, Key, Value};
@@ -20,7 +21,7 @@ pub(super) enum OwnPart {
     WithAll,
 }
 
-impl<K: Key, V: Value> Shard<K, V> {
+impl<K: Key, V: Value> Words<K, V> {
     /// Sends each key to its owner, with its value if there are any, and does `work` there: on the own part at its time, and on what has
     /// come. Returns the sum of what it counts on all ranks. A collective.
     pub(super) fn scatter(
@@ -71,7 +72,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         let under_way = unsafe { exchange(rank, &routed.plan, &parcels) }?;
         let work_on = |pairs: &PairBuffers<'_, K, V>, range: Range<usize>| {
             let (keys, values) = pairs.part(range)?;
-            work(map.core(), keys, values)
+            work(map.inline(), keys, values)
         };
         let own = match own_part {
             OwnPart::First => work_on(&sent, own),

@@ -6,10 +6,11 @@ use std::ptr;
 use gpumap_kernels::primitives::order::{NUMBER, NumberArgs, RETURN, ReturnArgs};
 use gpumap_simt::kernel::Grid;
 
+use super::Rank;
 use super::exchange::{Given, attempt, exchange, total};
 use super::reused::{AnswerBuffers, CallBuffers, PairBuffers, Reused};
 use super::route::Routed;
-use super::{Rank, Shard};
+use super::words::Words;
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::input::Source;
@@ -39,7 +40,7 @@ impl<V: Value> Targets<V> {
     }
 }
 
-impl<K: Key, V: Value> Shard<K, V> {
+impl<K: Key, V: Value> Words<K, V> {
     /// Has the owner of each key run an operation on it, puts the answers in the order of the keys, and waits. Returns
     /// the sum of what it counts on all ranks. A collective. What is queued on this shard's stream may write to the
     /// targets.
@@ -116,7 +117,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         // SAFETY: the buffers have what is planned, and are not used until the wait below is over.
         let under_way = unsafe { exchange(rank, &plan, &parcels) }?;
         // Those of its own keys are worked on while the others are on their way.
-        let core = map.core();
+        let core = map.inline();
         let asked = own.ask(core, batch, &sent, mine.clone());
         let there = under_way.wait().and(asked);
         let asked =

@@ -1,22 +1,23 @@
 //! [`Shard`]: what one rank has of a map, and the verbs that store and take away.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::Rank;
-use super::p2p::PeerExchange;
-use super::reused::CallBuffers;
-use super::scatter::OwnPart;
+use super::error::GroupError;
+use super::exchange::total;
+use super::keyed::all_or_none;
+use super::keys::Keys;
 use super::spread::Spread;
-use super::step::{Call, Step};
+use super::step::Call;
+use super::words::Words;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
 use crate::input::Input;
-use crate::map::{Key, Map, MapBuilder, Merge, Operand, Value};
-use crate::op;
+use crate::map::{Batch, Key, Layout, Map, MapBuilder, Merge, Numeric, Operand, Outputs, Value};
+use crate::op::{self, Op};
 use crate::output::Output;
-use crate::primitives::Primitives;
-use crate::stream::Stream;
 
 /// One rank's part of a map that is spread over a group.
 ///
@@ -26,7 +27,7 @@ use crate::stream::Stream;
 /// | Insert and update | [`insert`](Self::insert), [`upsert`](Self::upsert), [`merge`](Self::merge), [`get_or_insert`](Self::get_or_insert) |
 /// | Update if present | [`update`](Self::update), [`update_with`](Self::update_with) |
 /// | Look up | [`get`](Self::get), [`get_or`](Self::get_or), [`get_into`](Self::get_into), [`get_or_into`](Self::get_or_into), [`contains`](Self::contains), [`contains_into`](Self::contains_into) |
-/// | Remove | [`remove`](Self::remove), [`take`](Self::take), [`retain_keys`](Self::retain_keys), [`clear`](Self::clear) |
+/// | Remove | [`remove`](Self::remove), [`take`](Self::take), [`retain`](Self::retain), [`retain_keys`](Self::retain_keys), [`clear`](Self::clear), [`drain`](Self::drain) |
 /// | All operations | [`execute`](Self::execute) |
 /// | Parts of the map | [`local`](Self::local), [`owner`](Self::owner) |
 /// | Size, capacity and memory | [`len`](Self::len), [`is_empty`](Self::is_empty), [`reserve`](Self::reserve), [`shrink_to_fit`](Self::shrink_to_fit), [`trim`](Self::trim) |
@@ -50,17 +51,31 @@ use crate::stream::Stream;
 /// assert_eq!(found, [[Some(2), None], [Some(2), None]]);
 /// # Ok::<(), gpumap::Error>(())
 /// ```
-pub struct Shard<K: Key, V: Value> {
-    pub(super) map: Arc<Map<K, V>>,
-    pub(super) spread: Spread,
-    pub(super) primitives: Arc<Primitives>,
-    /// What the buffers below are ordered by: never the link, which is busy while they are worked
-    /// on.
-    pub(super) stream: Stream,
-    pub(super) buffers: CallBuffers<K, V>,
-    pub(super) p2p: PeerExchange,
-    /// Whether the maps of all ranks have the same seed, so that each knows the bins of all.
-    pub(super) alike: bool,
+///
+/// # Equal keys
+/// Of several pairs with one key, in the batch of one rank or of several, [`insert`](Self::insert) stores one: with the layout
+/// [`Rows`](Layout::Rows) the first, that of the lowest rank, and there of the lowest place. After [`upsert`](Self::upsert) and
+/// [`update`](Self::update) the value of one is there. [`merge`](Self::merge) and [`update_with`](Self::update_with) merge all.
+///
+/// # Refusals
+/// With the layout [`Rows`](Layout::Rows) a batch that one rank refuses, because it has no memory or no room
+/// ([`Error::OutOfMemory`], [`Error::Full`]), changes nothing on any rank. Else, and after [`Error::Driver`], some ranks may have done
+/// their part.
+///
+/// A map whose values lie in [`Cells`](Layout::Cells) has no shards: this does not compile.
+///
+/// ```compile_fail,E0080
+/// # use gpumap::ShardedMap;
+/// # use gpumap::sharded::{Ranks, devices};
+/// let map = ShardedMap::<u64, [f32; 8]>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+pub struct Shard<K: Key, V: Value>(Of<K, V>);
+
+/// What the layout of the map makes of it.
+enum Of<K: Key, V: Value> {
+    Words(Words<K, V>),
+    Keys(Keys<K, V>),
 }
 
 /// # Create
@@ -94,26 +109,59 @@ impl<K: Key, V: Value> Shard<K, V> {
         owner_seed: Option<u64>,
         configure: impl FnOnce(MapBuilder<K, V>, &dyn Fn(usize) -> usize) -> MapBuilder<K, V>,
     ) -> Result<Self> {
-        let new = Step::New {
-            key: size_of::<K>(),
-            value: size_of::<V>(),
+        const {
+            assert!(
+                !matches!(Layout::of::<K, V>(), Layout::Cells),
+                "a map over several devices has values of 0, 4 or 8 bytes, aligned as u32 or u64"
+            );
+        }
+        let of = match Map::<K, V>::LAYOUT {
+            Layout::Rows => Of::Keys(Keys::new(rank, owner_seed, |device, share| {
+                configure(Map::builder(device), share).build()
+            })?),
+            _ => Of::Words(Words::new(rank, owner_seed, |rank, share, hash_seed| {
+                let builder = Map::builder(rank.device()).hash_seed(hash_seed);
+                configure(builder, share).build()
+            })?),
         };
-        let mut made = Spread::make(rank, new, owner_seed, |rank, spread, hash_seed| {
-            let share = |pairs| spread.owners.share(pairs);
-            let builder = Map::builder(rank.device()).hash_seed(hash_seed);
-            Ok(Self {
-                map: Arc::new(configure(builder, &share).build()?),
-                spread,
-                primitives: Arc::new(Primitives::new(rank.device())),
-                stream: Stream::of_calls(rank.device())?,
-                buffers: CallBuffers::default(),
-                p2p: PeerExchange::default(),
-                alike: false,
-            })
-        })?;
-        let mine = made.map.core().seed();
-        made.alike = rank.gather(&[mine])?.iter().all(|&seed| seed == mine);
-        Ok(made)
+        Ok(Self(of))
+    }
+
+    /// The map of this rank.
+    pub(super) fn map(&self) -> &Arc<Map<K, V>> {
+        match &self.0 {
+            Of::Words(words) => &words.map,
+            Of::Keys(keys) => &keys.map,
+        }
+    }
+
+    pub(super) fn spread(&self) -> &Spread {
+        match &self.0 {
+            Of::Words(words) => &words.spread,
+            Of::Keys(keys) => &keys.keyed.spread,
+        }
+    }
+
+    /// Runs a part of an operation over the group, which has been checked.
+    pub(super) fn run(
+        &mut self,
+        rank: &mut Rank,
+        batch: Batch<'_>,
+        outputs: Outputs<'_>,
+    ) -> Result<usize> {
+        match &mut self.0 {
+            Of::Words(words) => words.run(rank, batch, outputs, Ok(())),
+            Of::Keys(keys) => keys.run(rank, &batch, outputs, Ok(())),
+        }
+    }
+
+    /// That of a map of words.
+    #[cfg(test)]
+    pub(super) fn words(&mut self) -> &mut Words<K, V> {
+        match &mut self.0 {
+            Of::Words(words) => words,
+            Of::Keys(_) => panic!("a map of rows"),
+        }
     }
 }
 
@@ -122,12 +170,44 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// The pairs that this rank has. Operations on it concern them alone; pairs that
     /// are stored in it directly may be of another's keys, and are then not found.
     pub fn local(&self) -> &Map<K, V> {
-        &self.map
+        self.map()
     }
 
     /// The rank that has a key, if any rank has it.
     pub fn owner(&self, key: K) -> usize {
-        self.spread.owners.of(bytemuck::cast::<K, K::Bits>(key))
+        self.spread().owner_of(&key)
+    }
+}
+
+/// # Operations
+impl<K: Key, V: Value> Shard<K, V> {
+    /// Runs an [operation](crate::op) over the group: on the keys of all ranks, each of which brings a batch of its own,
+    /// on the host or on its device. Counts are of all ranks together. What [absent keys get](Op::or) is each rank's own. A collective.
+    ///
+    /// ```
+    /// use gpumap::sharded::{Ranks, Shard, devices};
+    /// use gpumap::{Merge, op};
+    ///
+    /// let ranks = Ranks::new(&devices("cpu,cpu")?)?;
+    /// ranks.run(|rank| {
+    ///     let mut shard = Shard::<u32, u64>::new(rank)?;
+    ///     assert_eq!(shard.execute(rank, op::merge(&[7, 8, 9], 1, Merge::Add))?, 3);
+    ///     assert_eq!(shard.execute(rank, op::get(&[9, 10]))?, [Some(2), None]);
+    ///     let taken = shard.execute(rank, op::take(&[7 + rank.index() as u32]))?;
+    ///     assert_eq!(taken, [Some(2)]);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`op`](crate::op), of any rank, and [`Error::Group`]. Of a batch that is refused, some ranks may have done what
+    /// concerns their part.
+    pub fn execute<A>(&mut self, rank: &mut Rank, op: Op<'_, K, V, A>) -> Result<A> {
+        match &mut self.0 {
+            Of::Words(words) => words.execute(rank, op),
+            Of::Keys(keys) => keys.execute(rank, op),
+        }
     }
 }
 
@@ -170,7 +250,10 @@ impl<K: Key, V: Value> Shard<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: impl Operand<V, Form>,
         merge: Merge,
-    ) -> Result<usize> {
+    ) -> Result<usize>
+    where
+        V: Numeric,
+    {
         self.execute(rank, op::merge(keys, values, merge))
     }
 
@@ -212,7 +295,10 @@ impl<K: Key, V: Value> Shard<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: impl Operand<V, Form>,
         merge: Merge,
-    ) -> Result<usize> {
+    ) -> Result<usize>
+    where
+        V: Numeric,
+    {
         self.execute(rank, op::update_with(keys, values, merge))
     }
 }
@@ -338,6 +424,41 @@ impl<K: Key, V: Value> Shard<K, V> {
         self.execute(rank, op::take(keys))
     }
 
+    /// Keeps the pairs for which `keep` says so, and removes all others: [`Map::retain`] over the group. Each rank brings what is
+    /// called for its own pairs. Returns how many were removed, of all ranks together. A collective.
+    ///
+    /// ```
+    /// use gpumap::sharded::{Ranks, Shard, devices};
+    ///
+    /// let ranks = Ranks::new(&devices("cpu,cpu")?)?;
+    /// let removed = ranks.run(|rank| {
+    ///     let mut shard = Shard::<u128, u32>::new(rank)?;
+    ///     shard.insert(rank, &[1, 2, 3], &[10, 20, 30])?;
+    ///     shard.retain(rank, |key, value| key != 3 && *value > 10)
+    /// })?;
+    /// assert_eq!(removed, [2, 2]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Map::retain`], of any rank, and [`Error::Group`]: [`GroupError::Predicate`] if `keep` panics. See also
+    /// [refusals](Self#refusals).
+    pub fn retain(
+        &mut self,
+        rank: &mut Rank,
+        mut keep: impl FnMut(K, &V) -> bool,
+    ) -> Result<usize> {
+        let index = rank.index();
+        // The other ranks wait for what this one says.
+        let keep = |key, value: &V| {
+            let kept = catch_unwind(AssertUnwindSafe(|| keep(key, value)));
+            kept.map_err(|_| GroupError::Predicate { rank: index }.into())
+        };
+        self.spread().together(rank, Call::Retain, || Ok(()))?;
+        let removed = all_or_none(rank, |ready| self.map().try_retain(keep, ready))?;
+        total(rank, removed)
+    }
+
     /// [`Map::retain_keys`] over the group: keeps the pairs whose key is in the batch of any rank, and removes all others. Returns how
     /// many were removed, of all ranks together. A collective.
     ///
@@ -361,11 +482,52 @@ impl<K: Key, V: Value> Shard<K, V> {
         rank: &mut Rank,
         keys: &(impl Input<K> + ?Sized),
     ) -> Result<usize> {
-        self.spread.together(rank, Call::RetainKeys, || Ok(()))?;
-        let keys = keys.source();
-        self.scatter(rank, keys, None, OwnPart::WithAll, |core, keys, _| {
-            core.retain_keys(keys.into())
-        })
+        match &mut self.0 {
+            Of::Words(words) => words.retain_keys(rank, keys.source()),
+            Of::Keys(of_keys) => of_keys.retain_keys(rank, keys.source()),
+        }
+    }
+}
+
+/// # Drain
+impl<K: Key, V: Value> Shard<K, V> {
+    /// Removes all pairs of all ranks, and returns those of this rank: [`Map::drain`] over the group. A collective.
+    ///
+    /// ```
+    /// use gpumap::sharded::{Ranks, Shard, devices};
+    ///
+    /// let ranks = Ranks::new(&devices("cpu,cpu")?)?;
+    /// let drained = ranks.run(|rank| {
+    ///     let mut shard = Shard::<u128, u32>::new(rank)?;
+    ///     shard.insert(rank, &[1, 2, 3], &[10, 20, 30])?;
+    ///     let (keys, _) = shard.drain(rank)?;
+    ///     assert!(shard.is_empty(rank)? && keys.iter().all(|&key| shard.owner(key) == rank.index()));
+    ///     Ok(keys.len())
+    /// })?;
+    /// assert_eq!(drained.iter().sum::<usize>(), 3);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Map::drain`], of any rank, before any pair is removed, and [`Error::Group`]. After [`Error::Driver`] on one rank the
+    /// others may have returned theirs.
+    pub fn drain(&mut self, rank: &mut Rank) -> Result<(Vec<K>, Vec<V>)> {
+        self.spread().together(rank, Call::Drain, || Ok(()))?;
+        all_or_none(rank, |ready| self.map().storage().drain_pairs(ready))?
+    }
+
+    /// As [`drain`](Self::drain), into memory of the host. Returns how many pairs this rank had.
+    pub(super) fn drain_into(
+        &mut self,
+        rank: &mut Rank,
+        to_keys: &mut [K],
+        to_values: &mut [V],
+    ) -> Result<usize> {
+        self.spread().together(rank, Call::Drain, || Ok(()))?;
+        all_or_none(rank, |ready| {
+            let storage = self.map().storage();
+            storage.drain_into(to_keys, to_values, ready)
+        })?
     }
 }
 
@@ -376,7 +538,7 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// # Errors
     /// [`Error::Group`].
     pub fn len(&self, rank: &mut Rank) -> Result<usize> {
-        self.spread.len(rank, self.map.len())
+        self.spread().len(rank, self.map().len())
     }
 
     /// Whether no rank has any pair. A collective.
@@ -395,7 +557,8 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// # Errors
     /// As for [`Map::clear`], of any rank, and [`Error::Group`].
     pub fn clear(&self, rank: &mut Rank) -> Result<()> {
-        self.spread.together(rank, Call::Clear, || self.map.clear())
+        self.spread()
+            .together(rank, Call::Clear, || self.map().clear())
     }
 
     /// Makes room for so many pairs more, over the whole group. A collective.
@@ -403,9 +566,9 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// # Errors
     /// As for [`Map::reserve`], of any rank, and [`Error::Group`].
     pub fn reserve(&self, rank: &mut Rank, more: usize) -> Result<()> {
-        let share = self.spread.owners.share(more);
-        self.spread
-            .together(rank, Call::Reserve, || self.map.reserve(share))
+        let share = self.spread().owners.share(more);
+        self.spread()
+            .together(rank, Call::Reserve, || self.map().reserve(share))
     }
 
     /// Has each rank give back the memory that its pairs do not need. A collective.
@@ -413,24 +576,28 @@ impl<K: Key, V: Value> Shard<K, V> {
     /// # Errors
     /// As for [`Map::shrink_to_fit`], of any rank, which leaves the others smaller, and [`Error::Group`].
     pub fn shrink_to_fit(&self, rank: &mut Rank) -> Result<()> {
-        self.spread
-            .together(rank, Call::ShrinkToFit, || self.map.shrink_to_fit())
+        self.spread()
+            .together(rank, Call::ShrinkToFit, || self.map().shrink_to_fit())
     }
 
     /// Frees the buffers that calls went through; those that others write to when all ranks have
     /// done so. Later ones allocate them again as they need them.
     pub fn trim(&mut self) {
-        self.buffers = CallBuffers::default();
-        self.p2p.trim();
-        self.map.trim();
+        match &mut self.0 {
+            Of::Words(words) => words.trim(),
+            Of::Keys(keys) => {
+                keys.keyed.trim();
+                keys.map.trim();
+            }
+        }
     }
 }
 
 impl<K: Key, V: Value> std::fmt::Debug for Shard<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shard")
-            .field("map", &self.map)
-            .field("owners", &self.spread.owners)
+            .field("map", self.map())
+            .field("owners", &self.spread().owners)
             .finish_non_exhaustive()
     }
 }

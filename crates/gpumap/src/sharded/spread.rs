@@ -1,12 +1,15 @@
 //! [`Spread`]: which rank owns which keys of a map, and what its shards meet under.
 
+use bytemuck::Pod;
+use gpumap_kernels::rows::{hash, owner_hash};
+
 use super::Rank;
 use super::error::GroupError;
 use super::exchange::total_at;
 use super::owner::Owners;
 use super::step::{Call, Step};
 use crate::error::{Error, Result};
-use crate::map::random_seed;
+use crate::map::{Layout, bits, random_seed};
 
 /// What the shards of one map have in common on all ranks.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +39,19 @@ impl Spread {
         let owners = Owners::new(rank.ranks(), seed);
         let made = owners.and_then(|owners| make(rank, Self { owners, seed, id }, second_seed));
         rank.together(made)
+    }
+
+    /// The rank that owns a key of a map. Row maps have [others](super::keyed::Keyed::owner) for keys of 4 and 8 bytes.
+    pub fn owner_of<K: Pod>(&self, key: &K) -> usize {
+        match Layout::of::<K, ()>() {
+            Layout::Rows => {
+                let hash = hash(bytemuck::bytes_of(key), self.seed);
+                self.owners.of(owner_hash(hash))
+            }
+            // The hash of a word is that of its width.
+            _ if size_of::<K>() == size_of::<u32>() => self.owners.of(bits(*key) as u32),
+            _ => self.owners.of(bits(*key)),
+        }
     }
 
     /// The step of a meeting that begins a call.

@@ -119,9 +119,9 @@ impl Arena {
         Ok(self.take_in(chunk, there.is_some(), bytes))
     }
 
-    /// The same in a chunk of its own, with room as there is now if there is memory for it.
-    pub fn take_anew(&mut self, bytes: usize) -> Result<*mut u8> {
-        self.add_one_of(self.bytes(), bytes)?;
+    /// The same in a chunk of its own, of `wished` bytes if there is memory for them.
+    pub fn take_anew(&mut self, bytes: usize, wished: usize) -> Result<*mut u8> {
+        self.add_one_of(wished, bytes)?;
         Ok(self.take_in(self.chunks.len() - 1, false, bytes))
     }
 
@@ -160,6 +160,11 @@ impl Arena {
         }
     }
 
+    /// Whether there is one chunk at most, which has no room.
+    pub fn is_tight(&self) -> bool {
+        self.chunks.len() <= 1 && self.chunks.iter().all(|chunk| chunk.free() == 0)
+    }
+
     /// How many chunks there are.
     pub fn chunks(&self) -> usize {
         self.chunks.len()
@@ -170,11 +175,12 @@ impl Arena {
         self.chunks.truncate(chunks);
     }
 
-    /// Frees all chunks but the last one, in which room was [taken anew](Self::take_anew).
+    /// Frees all chunks but the last one, in which room was [taken anew](Self::take_anew), unless it has no bytes.
     pub fn keep_last(&mut self) {
         self.taken = None;
         let last = self.chunks.len().saturating_sub(1);
         self.chunks.drain(..last);
+        self.chunks.retain(|chunk| !chunk.memory.is_empty());
     }
 
     /// Says that no string is in use any more.

@@ -394,11 +394,9 @@ impl Core {
         let mut arena = self.alone()?;
         let mut has_moved = false;
         let compacted = compact(&mut |scratch, refs, n| {
-            let moved = Self::gather(scratch, &mut arena, (refs, n)).and_then(|()| scratch.wait());
+            let wished = arena.bytes();
+            let moved = Self::gather(scratch, &mut arena, (refs, n), wished);
             has_moved = moved.is_ok();
-            if !has_moved {
-                arena.undo(Some(scratch));
-            }
             moved
         });
         match (&compacted, has_moved) {
@@ -410,14 +408,51 @@ impl Core {
         compacted
     }
 
-    /// Has the strings of all rows copied to a chunk of their own, and the references changed.
-    fn gather(scratch: &mut Workspace, arena: &mut Arena, refs: (*mut u8, usize)) -> Result<()> {
+    /// Gives back the memory that the rows given out and their strings do not need.
+    pub fn shrink_to_fit(&self) -> Result<()> {
+        let mut arena = self.alone()?;
+        if arena.is_tight() {
+            return self.rows.shrink_to_fit();
+        }
+        let shrunk = self
+            .rows
+            .shrink_to_fit_by(|scratch, refs, n| Self::gather(scratch, &mut arena, (refs, n), 0));
+        match shrunk {
+            Ok(()) => arena.keep_last(),
+            // What it queued has ended.
+            Err(_) => arena.undo(None),
+        }
+        shrunk
+    }
+
+    /// Has the strings of all rows copied to a chunk of their own, of `wished` bytes if there is memory for them, and the references
+    /// changed. Waits. If it fails, the arena is as it was.
+    fn gather(
+        scratch: &mut Workspace,
+        arena: &mut Arena,
+        refs: (*mut u8, usize),
+        wished: usize,
+    ) -> Result<()> {
+        let gathered =
+            Self::queue_gather(scratch, arena, refs, wished).and_then(|()| scratch.wait());
+        if gathered.is_err() {
+            arena.undo(Some(scratch));
+        }
+        gathered
+    }
+
+    fn queue_gather(
+        scratch: &mut Workspace,
+        arena: &mut Arena,
+        refs: (*mut u8, usize),
+        wished: usize,
+    ) -> Result<()> {
         let refs = (refs.0.cast_const(), refs.1);
         let offsets = scratch.reserve::<u64>(ScratchRole::Values, refs.1 + 1)?;
         // SAFETY: references that nothing else knows of, and offsets reserved just now; room of the arena for what these say.
         unsafe {
             let bytes = Self::lay_out(scratch, refs, ptr::null(), true, offsets)?;
-            let to = arena.take_anew(bytes)?;
+            let to = arena.take_anew(bytes, wished)?;
             Self::queue_copy(scratch, refs, ptr::null(), offsets, (to, true))
         }
     }

@@ -437,6 +437,30 @@ impl StringRowMap {
         self.core.reserve(more, bytes)
     }
 
+    /// Gives back the memory that the rows given out and their strings do not need, those of removed strings too until
+    /// [`compact`](Self::compact). The strings are copied into one piece of memory, so there is room for them twice meanwhile, and calls
+    /// on the map wait.
+    ///
+    /// ```
+    /// use gpumap::{Device, StringRowMap};
+    ///
+    /// let map = StringRowMap::new(&Device::best()?)?;
+    /// let long = "long".repeat(10_000);
+    /// map.insert(&["Rome", &long])?;
+    /// map.remove(&[&long])?;
+    /// map.compact()?;
+    /// map.shrink_to_fit()?;
+    /// assert!(map.byte_capacity() < 100);
+    /// assert_eq!(map.get(&["Rome", &long])?, [Some(0), None]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::Poisoned`], [`Error::Driver`]: the map has its rows, and some of the memory may be given back.
+    pub fn shrink_to_fit(&self) -> Result<()> {
+        self.core.shrink_to_fit()
+    }
+
     /// Frees the scratch memory that no call is using; see [`Map::trim`](crate::Map::trim).
     pub fn trim(&self) {
         self.core.rows.scratch.trim();

@@ -1,9 +1,10 @@
-//! [`Core`]: a map with wide keys, without the types of its pairs.
+//! [`Core`]: the layout `Rows`, without the types of its pairs.
 //!
 //! Keys have rows in a row map, and values lie in an array, each at the row of its key. A call that changes either holds the
 //! values alone; all others share them. Lookups on streams are in flight in the state of the row map, which holds back what
 //! takes the values alone as well.
 
+use std::ops::Deref;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,11 +26,14 @@ use crate::error::{Error, Result, expect_room};
 use crate::input::Source;
 use crate::lending::launch_and_wait;
 use crate::lock::{Lock, ReadGuard, WriteGuard};
-use crate::map::{Batch, Chunk, Command, Kind, MapMemory, MapState, Outputs, Pair};
+use crate::map::{
+    Batch, Chunk, Command, HeldPairs, Kind, Layout, MapMemory, MapState, Outputs, Pair, ReadPairs,
+    Ready, Stats,
+};
 use crate::memory::{host_collect, host_push, host_zeroed, retain_at};
-use crate::output::Output;
 use crate::persist::chunk_pairs;
 use crate::poison;
+use crate::primitives::Order;
 use crate::rows::{self, Growing, KeyForm, Keys, RowMemory, Told, WideRef, grid};
 use crate::scratch::{ScratchPool, ScratchRole, Workspace, address_of};
 use crate::stream::{LaunchOn, Stream};
@@ -46,9 +50,6 @@ pub(crate) struct Core {
     /// Whether a write failed half-way.
     poisoned: AtomicBool,
 }
-
-/// What a call that changes the map asks before it does.
-type Ready<'a> = &'a mut dyn FnMut() -> Result<()>;
 
 /// Where a batch's answers go; null where they are not wanted.
 #[derive(Clone, Copy)]
@@ -166,6 +167,11 @@ impl Column {
         unsafe { kernel.launch(on, grid(n), args) }
     }
 
+    /// Bytes of it.
+    fn bytes(&self) -> u64 {
+        (self.words.len() * size_of::<U64x2>()) as u64
+    }
+
     /// A larger one: for `rows` rows, or if there is memory for `wished`; with the values of `used`.
     fn grown(&self, used: usize, rows: usize, wished: usize) -> Result<Self> {
         let [used, least, wished] =
@@ -190,6 +196,34 @@ impl Column {
         let empty = Self::new(self.words.stream(), self.value_bytes, rows)?;
         self.words.stream().synchronize()?;
         Ok(empty)
+    }
+}
+
+/// Pairs in rows, under the lock of their values.
+struct HeldRows<'c, G> {
+    core: &'c Core,
+    values: G,
+}
+
+impl<G: Deref<Target = Column>> HeldPairs for HeldRows<'_, G> {
+    fn most(&self) -> usize {
+        self.core.len()
+    }
+
+    /// In the order of rows, which is stable.
+    fn write(
+        &self,
+        scratch: &mut Workspace,
+        _: Order,
+        [keys, values]: [*mut u8; 2],
+        room: usize,
+    ) -> Result<usize> {
+        let len = self.core.len();
+        match len <= room {
+            true => self.core.dump(scratch, &self.values, keys, values),
+            // The caller makes room for more.
+            false => Ok(len),
+        }
     }
 }
 
@@ -237,13 +271,12 @@ impl MapMemory for WideMemory<'_> {
 }
 
 impl Core {
-    pub fn new(
-        device: &Device,
-        (key_bytes, value_bytes): (usize, usize),
-        pairs: usize,
-        seed: u64,
-    ) -> Result<Self> {
-        let rows = rows::Core::new(device, KeyForm::Data(key_bytes), pairs, seed)?;
+    pub fn new(device: &Device, pair: Pair, pairs: usize, seed: u64) -> Result<Self> {
+        let Pair {
+            key,
+            value: value_bytes,
+        } = pair;
+        let rows = rows::Core::new(device, KeyForm::Data(key), pairs, seed)?;
         let stream = Stream::of_calls(device)?;
         let values = Column::new(&stream, value_bytes, pairs)?;
         stream.synchronize()?;
@@ -256,9 +289,14 @@ impl Core {
     }
 
     /// The same map, which grows in some other way.
-    pub fn growing(self, growing: Growing) -> Self {
-        let rows = self.rows.growing(growing);
-        Self { rows, ..self }
+    pub fn growing(mut self, growing: Growing) -> Self {
+        self.set_growing(growing);
+        self
+    }
+
+    /// Has it grow in some other way.
+    pub fn set_growing(&mut self, growing: Growing) {
+        self.rows.set_growing(growing);
     }
 
     pub fn len(&self) -> usize {
@@ -288,7 +326,10 @@ impl Core {
 
     /// How many pairs there can be without more memory, or fewer if rows of removed keys come in between.
     pub fn capacity(&self) -> usize {
-        let values = self.values.read();
+        self.capacity_with(&self.values.read())
+    }
+
+    fn capacity_with(&self, values: &Column) -> usize {
         let removed = self.rows.rows() - self.len();
         self.rows.capacity().min(values.rows()) - removed
     }
@@ -760,76 +801,22 @@ impl Core {
         )
     }
 
-    /// All pairs, in the order of their rows.
-    pub fn retrieve_all<K: Pod, V: Pod>(&self) -> Result<(Vec<K>, Vec<V>)> {
-        let mut scratch = self.rows.scratch.take()?;
+    /// All pairs, beside other calls that read.
+    pub fn hold(&self) -> Result<Box<dyn HeldPairs + '_>> {
         let values = self.shared()?;
-        self.collect(&mut scratch, &values)
+        Ok(Box::new(HeldRows { core: self, values }))
     }
 
-    /// The same, into memory of the caller. Returns how many there are.
-    pub fn retrieve_all_into<K: Pod, V: Pod>(
-        &self,
-        keys: &mut (impl Output<K> + ?Sized),
-        to: &mut (impl Output<V> + ?Sized),
-    ) -> Result<usize> {
-        let mut scratch = self.rows.scratch.take()?;
-        let values = self.shared()?;
-        self.copy_to(&mut scratch, &values, keys, to)
-    }
-
-    /// Removes all pairs, and returns them. Calls `ready` when it has them, and removes none if that fails.
-    pub fn drain<K: Pod, V: Pod>(&self, ready: Ready<'_>) -> Result<(Vec<K>, Vec<V>)> {
-        self.drain_by(ready, |scratch, values| self.collect(scratch, values))
-    }
-
-    /// The same, into memory of the caller. Returns how many there were.
-    pub fn drain_into<K: Pod, V: Pod>(
-        &self,
-        keys: &mut (impl Output<K> + ?Sized),
-        to: &mut (impl Output<V> + ?Sized),
-        ready: Ready<'_>,
-    ) -> Result<usize> {
-        self.drain_by(ready, |scratch, values| {
-            self.copy_to(scratch, values, keys, to)
-        })
-    }
-
-    /// Removes all pairs when `read` has them and `ready` agrees.
-    fn drain_by<T>(
-        &self,
-        ready: Ready<'_>,
-        read: impl FnOnce(&mut Workspace, &Column) -> Result<T>,
-    ) -> Result<T> {
+    /// Removes all pairs when `read` has them.
+    pub fn drain(&self, read: ReadPairs<'_>) -> Result<()> {
         let mut scratch = self.rows.scratch.take()?;
         let values = self.alone()?;
-        let pairs = read(&mut scratch, &values)?;
-        ready()?;
-        self.rows.clear()?;
-        Ok(pairs)
-    }
-
-    fn copy_to<K: Pod, V: Pod>(
-        &self,
-        scratch: &mut Workspace,
-        values: &Column,
-        keys: &mut (impl Output<K> + ?Sized),
-        to: &mut (impl Output<V> + ?Sized),
-    ) -> Result<usize> {
-        scratch.copy_pairs_to_host(keys, to, self.len(), |scratch, (keys, to), _| {
-            self.dump(scratch, values, keys.cast(), to.cast())
-        })
-    }
-
-    fn collect<K: Pod, V: Pod>(
-        &self,
-        scratch: &mut Workspace,
-        values: &Column,
-    ) -> Result<(Vec<K>, Vec<V>)> {
-        let len = self.len();
-        scratch.collect_pairs(len, len, |scratch, (keys, to): (*mut K, *mut V), _| {
-            self.dump(scratch, values, keys.cast(), to.cast())
-        })
+        let held = HeldRows {
+            core: self,
+            values: &*values,
+        };
+        read(&mut scratch, &held)?;
+        self.rows.clear()
     }
 
     /// Writes all pairs to where there is room for as many, and waits. Returns how many there are.
@@ -878,6 +865,42 @@ impl Core {
         let values = self.shared()?;
         expect_room(self.len(), room)?;
         self.dump(scratch, &values, keys, to)
+    }
+
+    /// The rows without values.
+    pub fn rows(&self) -> &rows::Core {
+        &self.rows
+    }
+
+    /// What it looks like inside.
+    pub fn stats(&self) -> Result<Stats> {
+        let values = self.shared()?;
+        let [table_bytes, tombstones] = self.rows.memory()?;
+        Ok(Stats {
+            layout: Layout::Rows,
+            len: self.len(),
+            tombstones: tombstones as usize,
+            slots: self.rows.slots(),
+            capacity: self.capacity_with(&values).max(self.len()),
+            submaps: 1,
+            table_bytes: table_bytes + values.bytes(),
+            probe_lengths: Vec::new(),
+            cells: None,
+        })
+    }
+
+    /// Gives back the memory of removed pairs, and of those that may come.
+    pub fn shrink_to_fit(&self) -> Result<()> {
+        let mut values = self.alone()?;
+        if self.rows.rows() != self.len() {
+            self.compact(&mut values)?;
+        }
+        self.rows.shrink_to_fit()?;
+        let len = self.len();
+        if len < values.rows() && self.value_bytes != 0 {
+            *values = values.moved(len, len)?;
+        }
+        Ok(())
     }
 
     /// Makes room for so many pairs more.

@@ -8,9 +8,10 @@ use gpumap::executor::Config;
 use gpumap::map_ref::MapRef;
 use gpumap::simt::kernel::{Grid, Kernel};
 use gpumap::{
-    Buffer, ChainedMap, Device, Error, Key, Map, MapBuilder, Result, Stream, Tally, Value,
+    Buffer, ChainedMap, Device, Error, Key, Map, MapBuilder, Numeric, Result, Stream, Tally, Word,
+    WordKey,
 };
-use gpumap_kernels::kernels::Encoding;
+use gpumap_kernels::kernels::{Encoding, KeyBits};
 use gpumap_kernels::slot::Bits;
 use gpumap_map_test_kernels::chained::{
     ChainedScriptArgs, SCRIPT_4_4, SCRIPT_8_8, SPREAD_4_4, SPREAD_8_8, SpreadArgs,
@@ -37,7 +38,7 @@ pub struct Target {
 }
 
 impl Target {
-    pub fn builder<K: Key, V: Value>(&self) -> MapBuilder<K, V> {
+    pub fn builder<K: Key, V: Numeric>(&self) -> MapBuilder<K, V> {
         let builder = Map::builder(&self.device);
         match self.encoding {
             Some(encoding) => builder.encoding(encoding),
@@ -119,8 +120,8 @@ pub fn on_interleavings(seeds: u64, test: impl Fn(&Target)) {
 
 /// A pair of types with kernels of its own.
 pub trait Pair: Sized {
-    type K: Key<Bits = Self::K> + Bits;
-    type V: Value<Bits = Self::V> + Bits;
+    type K: WordKey<Bits = Self::K> + KeyBits + Bits;
+    type V: Numeric + Word<Bits = Self::V> + Bits;
     fn kernel(form: Form) -> &'static Kernel<ScriptArgs<Self::K, Self::V>>;
 }
 
@@ -148,7 +149,7 @@ pairs! {
 }
 
 /// What keys and values of a chained map are both, with kernels of its own.
-pub trait SamePair: Key<Bits = Self> + Value<Bits = Self> + Bits {
+pub trait SamePair: WordKey<Bits = Self> + Numeric + Bits {
     const SCRIPT: &'static Kernel<ChainedScriptArgs<Self, Self>>;
     const SPREAD: &'static Kernel<SpreadArgs<Self, Self>>;
 }

@@ -8,7 +8,7 @@ use gpumap::rows::WideValue;
 use gpumap::simt::atomic::part::Update;
 use gpumap::simt::kernel::{Grid, Kernel};
 use gpumap::simt::layout::Layout;
-use gpumap::{Buffer, Device, Error, Merge, Stream, Value, WideMap};
+use gpumap::{Buffer, Device, Error, Key, Map, Merge, Numeric, Stream, Word};
 use gpumap_map_test_kernels::wide::{
     WIDE_12_4, WIDE_16_8, WIDE_64_8, WIDE_SET_12, WideArgs, WideSetArgs, verb,
 };
@@ -26,12 +26,14 @@ struct Batch<K, V> {
     found: Vec<u8>,
 }
 
-impl<K: Pod + Layout, V: Value<Bits = B> + PartialEq, B: WideValue + Layout + Pod> Batch<K, V> {
+impl<K: Key + Layout, V: Numeric + Word<Bits = B> + PartialEq, B: WideValue + Layout + Pod>
+    Batch<K, V>
+{
     /// Runs a kernel on a map that is lent to it. What it does not write is zero.
     fn run(
         &mut self,
         on: &Target,
-        map: &WideMap<K, V>,
+        map: &Map<K, V>,
         kernel: &'static Kernel<WideArgs<K, B>>,
         (verb, update): (u32, Update),
     ) {
@@ -40,7 +42,7 @@ impl<K: Pod + Layout, V: Value<Bits = B> + PartialEq, B: WideValue + Layout + Po
         let values = Buffer::from_slice(&stream, &self.values).unwrap();
         let mut told = Buffer::<V>::zeroed(&stream, keys.len()).unwrap();
         let mut found = Buffer::<u8>::zeroed(&stream, keys.len()).unwrap();
-        let launched = map.launch_with(&stream, |map| {
+        let launched = map.launch_with_rows(&stream, |map| {
             let args = WideArgs {
                 map,
                 keys: keys.as_ptr(),
@@ -67,13 +69,13 @@ fn works<K, V, B>(
     value: impl Fn(u32) -> V,
     merges: &[(Merge, Update)],
 ) where
-    K: Pod + Layout + Send + Sync + PartialEq,
-    V: Value<Bits = B> + PartialEq,
+    K: Key + Layout + PartialEq,
+    V: Numeric + Word<Bits = B> + PartialEq,
     B: WideValue + Layout + Pod,
 {
     let n = on.n(600, 200_000) as u32;
     let make = || {
-        let map = WideMap::<K, V>::new(&on.device).unwrap();
+        let map = Map::<K, V>::new(&on.device).unwrap();
         let keys: Vec<K> = (0..n).map(&key).collect();
         map.insert(&keys, &(0..n).map(&value).collect::<Vec<_>>())
             .unwrap();
@@ -94,7 +96,7 @@ fn works<K, V, B>(
         told,
         found,
     };
-    let present = |host: &WideMap<K, V>, keys: &[K]| -> Vec<u8> {
+    let present = |host: &Map<K, V>, keys: &[K]| -> Vec<u8> {
         host.contains(keys)
             .unwrap()
             .into_iter()
@@ -190,12 +192,12 @@ fn kernels_find_and_change_what_the_host_does() {
 fn kernels_look_into_sets() {
     on_every_target(|on| {
         let stream = on.stream();
-        let set = WideMap::<[u32; 3], ()>::new(&on.device).unwrap();
+        let set = Map::<[u32; 3], ()>::new(&on.device).unwrap();
         let keys: Vec<[u32; 3]> = (0..100).map(|i| [1, i, 2]).collect();
         set.insert(&keys[..60], &[(); 60]).unwrap();
         let there = Buffer::from_slice(&stream, &keys).unwrap();
         let mut found = Buffer::<u8>::zeroed(&stream, 100).unwrap();
-        let launched = set.launch_with(&stream, |set| {
+        let launched = set.launch_with_rows(&stream, |set| {
             let args = WideSetArgs {
                 set,
                 keys: there.as_ptr(),
@@ -214,24 +216,24 @@ fn kernels_look_into_sets() {
 #[test]
 fn a_refused_launch_leaves_the_map_as_it_was_and_a_panic_does_not() {
     on_every_target(|on| {
-        let map = WideMap::<u128, u64>::new(&on.device).unwrap();
+        let map = Map::<u128, u64>::new(&on.device).unwrap();
         map.insert(&[5, 6], &[50, 60]).unwrap();
-        let refused = map.launch_with(&on.stream(), |_| Err(Error::NoDriver));
+        let refused = map.launch_with_rows(&on.stream(), |_| Err(Error::NoDriver));
         assert!(matches!(refused, Err(Error::NoDriver)));
         assert_eq!(map.get(&[5, 7]).unwrap(), [Some(50), None]);
         let panics = AssertUnwindSafe(|| {
-            let _ = map.launch_with(&on.stream(), |_| panic!("in the launch"));
+            let _ = map.launch_with_rows(&on.stream(), |_| panic!("in the launch"));
         });
         catch_unwind(panics).unwrap_err();
         // What was launched before is not known.
         assert!(matches!(map.get(&[5]), Err(Error::Poisoned)));
-        let poisoned = map.launch_with(&on.stream(), |_| Ok(()));
+        let poisoned = map.launch_with_rows(&on.stream(), |_| Ok(()));
         assert!(matches!(poisoned, Err(Error::Poisoned)));
         map.clear().unwrap();
         assert_eq!(map.insert(&[7], &[70]).unwrap(), 1);
 
         let other = Device::cpu_deferred(99);
-        let foreign = map.launch_with(&Stream::new(&other).unwrap(), |_| Ok(()));
+        let foreign = map.launch_with_rows(&Stream::new(&other).unwrap(), |_| Ok(()));
         assert!(
             matches!(foreign, Err(Error::WrongDevice { .. })),
             "{foreign:?}"

@@ -1,8 +1,7 @@
 //! Cells are used again, too little memory is an error, nothing leaks.
 
-use bytemuck::Pod;
-use gpumap::{ArenaMap, Error, Key};
-use gpumap_tests::blob::{assert_cells_add_up, blobs, run, store, tags};
+use gpumap::{Error, Key, Map, Value};
+use gpumap_tests::blob::{assert_cells_add_up, blobs, cells, run, store, tags};
 use gpumap_tests::device::noting;
 use gpumap_tests::pairs::nth_key;
 use gpumap_tests::{Target, on_every_blob};
@@ -13,14 +12,14 @@ fn keys<K: Key>(numbers: std::ops::Range<u64>) -> Vec<K> {
 
 #[test]
 fn upserting_over_and_over_takes_no_more_memory() {
-    fn body<K: Key, V: Pod + Send + Sync>(on: &Target) {
+    fn body<K: Key, V: Value>(on: &Target) {
         let on = &on.with_memory_budget(u64::MAX);
         let n = on.n(200, 50_000) as u64;
-        let map: ArenaMap<K, V> = on.arena(2 * n as usize);
+        let map: Map<K, V> = on.map(2 * n as usize);
         let all = keys::<K>(0..n);
         map.upsert(&all, &blobs::<V>(0..n)).unwrap();
         map.upsert(&all, &blobs::<V>(0..n)).unwrap();
-        let cells = map.stats().unwrap().cells;
+        let before = cells(&map).cells;
         // What calls keep for the next ones is there by now.
         let bytes = on.device().allocated_bytes();
         for round in 0..200 {
@@ -30,7 +29,7 @@ fn upserting_over_and_over_takes_no_more_memory() {
                 0
             );
         }
-        assert_eq!(map.stats().unwrap().cells, cells);
+        assert_eq!(cells(&map).cells, before);
         assert_eq!(on.device().allocated_bytes(), bytes);
         assert_eq!(tags(&map).len(), n as usize);
         assert_cells_add_up(&map);
@@ -40,7 +39,7 @@ fn upserting_over_and_over_takes_no_more_memory() {
             map.remove(&all[..20]).unwrap();
             assert_eq!(map.insert(&all[..20], &blobs::<V>(0..20)).unwrap(), 20);
         }
-        assert_eq!(map.stats().unwrap().cells, cells);
+        assert_eq!(cells(&map).cells, before);
         assert_cells_add_up(&map);
     }
     on_every_blob!(body);
@@ -48,13 +47,13 @@ fn upserting_over_and_over_takes_no_more_memory() {
 
 #[test]
 fn too_little_memory_leaves_the_map_as_it_was() {
-    fn body<K: Key, V: Pod + Send + Sync>(on: &Target) {
+    fn body<K: Key, V: Value>(on: &Target) {
         let n = on.n(400, 50_000) as u64;
         let more = 9 * n;
         // What is needed to store all, found out with as much as there is.
         let free = on.with_memory_budget(u64::MAX);
-        let build = |on: &Target| -> ArenaMap<K, V> {
-            let map = on.arena(n as usize);
+        let build = |on: &Target| -> Map<K, V> {
+            let map = on.map(n as usize);
             map.insert(&keys::<K>(0..n), &blobs::<V>(0..n)).unwrap();
             map
         };
@@ -102,8 +101,8 @@ fn too_little_memory_leaves_the_map_as_it_was() {
 }
 
 /// The contents, unless there is not even the memory to dump them.
-fn tags_if_memory<K: Key, V: Pod + Send + Sync>(
-    map: &ArenaMap<K, V>,
+fn tags_if_memory<K: Key, V: Value>(
+    map: &Map<K, V>,
 ) -> Option<std::collections::HashMap<u64, u64>> {
     match map.retrieve_all() {
         Err(Error::OutOfMemory { .. }) => None,
@@ -111,7 +110,7 @@ fn tags_if_memory<K: Key, V: Pod + Send + Sync>(
     }
 }
 
-fn assert_cells_add_up_if_memory<K: Key, V: Pod + Send + Sync>(map: &ArenaMap<K, V>) {
+fn assert_cells_add_up_if_memory<K: Key, V: Value>(map: &Map<K, V>) {
     match map.audit() {
         Err(Error::OutOfMemory { .. }) => {}
         _ => assert_cells_add_up(map),
@@ -120,16 +119,16 @@ fn assert_cells_add_up_if_memory<K: Key, V: Pod + Send + Sync>(map: &ArenaMap<K,
 
 #[test]
 fn capacities_beyond_all_memory() {
-    fn body<K: Key, V: Pod + Send + Sync>(on: &Target) {
+    fn body<K: Key, V: Value>(on: &Target) {
         let on = &on.with_memory_budget(u64::MAX);
         for capacity in [usize::MAX, usize::MAX / 16, 1 << 58, 1 << 40] {
-            let refused = on.arena_builder::<K, V>().capacity(capacity).build();
+            let refused = on.builder::<K, V>().capacity(capacity).build();
             assert!(matches!(
                 refused,
                 Err(Error::OutOfMemory { .. } | Error::CapacityOverflow { .. })
             ));
         }
-        let map: ArenaMap<K, V> = on.arena(10);
+        let map: Map<K, V> = on.map(10);
         assert!(map.reserve(usize::MAX / 32).is_err());
         map.insert(&keys::<K>(0..9), &blobs::<V>(0..9)).unwrap();
         assert_eq!(tags(&map).len(), 9);
@@ -140,18 +139,18 @@ fn capacities_beyond_all_memory() {
 
 #[test]
 fn dropping_a_map_gives_all_memory_back() {
-    fn body<K: Key, V: Pod + Send + Sync>(on: &Target) {
+    fn body<K: Key, V: Value>(on: &Target) {
         let on = &on.with_memory_budget(u64::MAX);
         let before = on.device().allocated_bytes();
         let n = on.n(3_000, 100_000) as u64;
         for capacity in [0, n as usize] {
-            let map: ArenaMap<K, V> = on.arena(capacity);
+            let map: Map<K, V> = on.map(capacity);
             map.upsert(&keys::<K>(0..n), &blobs::<V>(0..n)).unwrap();
             map.upsert(&keys::<K>(0..2 * n), &blobs::<V>(0..2 * n))
                 .unwrap();
             map.remove(&keys::<K>(0..n)).unwrap();
             map.shrink_to_fit().unwrap();
-            let stats = map.stats().unwrap();
+            let stats = cells(&map);
             assert!(on.device().allocated_bytes() >= before + stats.arena_bytes);
             assert!(stats.arena_bytes >= (stats.cells * stats.cell_bytes) as u64);
             drop(map);

@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
-use bytemuck::Pod;
 use gpumap::executor::Config;
-use gpumap::{ArenaMap, Device, Key};
+use gpumap::{Device, Key, Map, Value};
 use gpumap_kernels::kernels::Encoding;
 use gpumap_tests::blob::{assert_cells_add_up, blobs, tag, tags};
 use gpumap_tests::device::noting;
@@ -15,7 +14,7 @@ use rand::{Rng, RngExt, SeedableRng};
 
 /// A map and what it must hold.
 struct Run<K: Key, V> {
-    map: ArenaMap<K, V>,
+    map: Map<K, V>,
     model: HashMap<u64, u64>,
     rng: StdRng,
     /// How many keys there are.
@@ -24,7 +23,7 @@ struct Run<K: Key, V> {
     next: u64,
 }
 
-impl<K: Key, V: Pod + Send + Sync> Run<K, V> {
+impl<K: Key, V: Value> Run<K, V> {
     /// Keys of a batch; some are reserved words, some come twice.
     fn batch(&mut self, most: usize) -> Vec<K> {
         let len = self.rng.random_range(0..=most);
@@ -151,9 +150,9 @@ impl<K: Key, V: Pod + Send + Sync> Run<K, V> {
 }
 
 /// Runs a sequence.
-fn sequence<K: Key, V: Pod + Send + Sync>(on: &Target, seed: u64, steps: usize, most: usize) {
+fn sequence<K: Key, V: Value>(on: &Target, seed: u64, steps: usize, most: usize) {
     let mut run = Run::<K, V> {
-        map: on.arena(0),
+        map: on.map(0),
         model: HashMap::new(),
         rng: StdRng::seed_from_u64(seed),
         keys: 2 * most as u64,
@@ -169,7 +168,7 @@ fn sequence<K: Key, V: Pod + Send + Sync>(on: &Target, seed: u64, steps: usize, 
 
 #[test]
 fn random_sequences() {
-    fn body<K: Key, V: Pod + Send + Sync>(on: &Target) {
+    fn body<K: Key, V: Value>(on: &Target) {
         for seed in 0..3 {
             sequence::<K, V>(on, seed, on.n(80, 200), on.n(200, 20_000));
         }

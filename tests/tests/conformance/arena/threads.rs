@@ -4,8 +4,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use bytemuck::Pod;
-use gpumap::{ArenaMap, Key};
+use gpumap::{Key, Map, Value};
 use gpumap_tests::blob::{assert_cells_add_up, blobs, run, tag, tags};
 use gpumap_tests::pairs::nth_key;
 use gpumap_tests::{Target, key, key_bits, on_every_blob};
@@ -29,11 +28,11 @@ fn keys<K: Key>(n: u64) -> Vec<K> {
 
 #[test]
 fn readers_beside_upserts_see_whole_values() {
-    fn body<K: Key, V: Pod + Send + Sync>(on: &Target) {
+    fn body<K: Key, V: Value>(on: &Target) {
         let n = on.n(300, 50_000) as u64;
         let rounds = on.n(25, 100) as u64;
         // Few cells, so that they are written again soon.
-        let map: ArenaMap<K, V> = on.arena(n as usize);
+        let map: Map<K, V> = on.map(n as usize);
         let all = keys::<K>(n);
         map.insert(&all, &blobs((0..n).map(|i| tag_of(i, 0))))
             .unwrap();
@@ -94,10 +93,10 @@ fn readers_beside_upserts_see_whole_values() {
 
 #[test]
 fn all_verbs_side_by_side_lose_no_cell() {
-    fn body<K: Key, V: Pod + Send + Sync>(on: &Target) {
+    fn body<K: Key, V: Value>(on: &Target) {
         let n = on.n(150, 20_000) as u64;
         let rounds = on.n(20, 60) as u64;
-        let map: ArenaMap<K, V> = on.arena(0);
+        let map: Map<K, V> = on.map(0);
         // Reserved keys among them, whose slots are used again beside everything.
         let mut all = keys::<K>(n);
         all.extend((0..3).map(|i| key::<K>(u64::MAX - i)));
@@ -150,7 +149,7 @@ fn all_verbs_side_by_side_lose_no_cell() {
 }
 
 /// At every moment without a call in flight each cell is somewhere.
-fn assert_cells_of_a_moment<K: Key, V: Pod + Send + Sync>(map: &ArenaMap<K, V>) {
+fn assert_cells_of_a_moment<K: Key, V: Value>(map: &Map<K, V>) {
     let audit = map.audit().unwrap();
     let places = [&audit.stored, &audit.free, &audit.retired];
     let seen: HashSet<&u32> = places.into_iter().flatten().collect();
@@ -161,5 +160,5 @@ fn assert_cells_of_a_moment<K: Key, V: Pod + Send + Sync>(map: &ArenaMap<K, V>) 
 #[test]
 fn maps_can_be_shared_and_sent() {
     fn shared<T: Send + Sync>() {}
-    shared::<ArenaMap<u64, [u64; 32]>>();
+    shared::<Map<u64, [u64; 32]>>();
 }

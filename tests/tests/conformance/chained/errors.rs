@@ -3,12 +3,16 @@
 use std::cell::Cell;
 
 use gpumap::chained::Operation;
-use gpumap::{Buffer, ChainedMap, Device, Error, Input, Key, Setting, Source, Value};
+use gpumap::{
+    Buffer, ChainedMap, Device, Error, Input, Key, Numeric, Setting, Source, Word, WordKey,
+};
 use gpumap_tests::chained::{Model, assert_model};
 use gpumap_tests::{Batch, Target, on_every_chained_format};
 
 /// A map with a fixed pool of three slabs, almost as full as is guaranteed, and what it holds.
-fn almost_full<K: Key, V: Value<Bits = K::Bits>>(on: &Target) -> (ChainedMap<K, V>, Model) {
+fn almost_full<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(
+    on: &Target,
+) -> (ChainedMap<K, V>, Model) {
     let map = on
         .chained::<K, V>()
         .buckets(2)
@@ -24,7 +28,7 @@ fn almost_full<K: Key, V: Value<Bits = K::Bits>>(on: &Target) -> (ChainedMap<K, 
 
 #[test]
 fn a_fixed_pool_refuses_what_may_not_fit() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let (map, model) = almost_full::<K, V>(on);
         let slots = map.capacity();
         let batch = Batch::<K, V>::numbered(1_000..1_003, 2);
@@ -63,7 +67,7 @@ fn a_fixed_pool_refuses_what_may_not_fit() {
 
 #[test]
 fn a_pool_that_memory_ends_for_stays_as_it_was() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let on = on.with_memory_budget(4 << 20);
         let map = on.chained::<K, V>().buckets(10).build().unwrap();
         let first = Batch::<K, V>::numbered(0..500, 1);
@@ -90,7 +94,7 @@ fn a_pool_that_memory_ends_for_stays_as_it_was() {
 
 #[test]
 fn wrong_lengths_and_settings_are_told() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let (map, model) = almost_full::<K, V>(on);
         let batch = Batch::<K, V>::numbered(0..3, 1);
         let (keys, values) = (&batch.keys, &batch.values);
@@ -138,7 +142,7 @@ impl<K: Key> Input<K> for Growing<K> {
 /// Outputs are as long as the first `len`: whatever an input says later is not written to.
 #[test]
 fn inputs_that_change_are_asked_once() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let map = on.chained::<K, V>().build().unwrap();
         let batch = Batch::<K, V>::numbered(0..500, 1);
         map.insert(&batch.keys, &batch.values).unwrap();

@@ -6,7 +6,7 @@ use std::thread;
 
 use gpumap::chained::AllValues;
 use gpumap::executor::Caller;
-use gpumap::{Buffer, ChainedMap, Error, Key, Value};
+use gpumap::{Buffer, ChainedMap, Error, Numeric, Word, WordKey};
 use gpumap_kernels::hash::mix64;
 use gpumap_tests::chained::Model;
 use gpumap_tests::pairs::{nth_key, patterns, value_by, writer_of};
@@ -16,12 +16,12 @@ use gpumap_tests::{
 };
 
 /// The values of key `i` as bits.
-fn row<V: Value>(all: &AllValues<V>, i: usize) -> Vec<u64> {
+fn row<V: Numeric>(all: &AllValues<V>, i: usize) -> Vec<u64> {
     all[i].iter().map(|&value| value_bits(value)).collect()
 }
 
 /// Panics unless the map has exactly the model's values for these keys, in their order.
-fn assert_rows<K: Key, V: Value<Bits = K::Bits>>(
+fn assert_rows<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(
     map: &ChainedMap<K, V>,
     model: &Model,
     keys: &[K],
@@ -42,7 +42,7 @@ fn assert_rows<K: Key, V: Value<Bits = K::Bits>>(
 
 #[test]
 fn rows_are_those_of_a_hash_map() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let n = on.n(60, 20_000) as u64;
         let map = on
             .chained::<K, V>()
@@ -88,7 +88,7 @@ fn rows_are_those_of_a_hash_map() {
 
 #[test]
 fn keys_of_any_pattern_have_rows_of_their_own() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let map = on.chained::<K, V>().buckets(1).build().unwrap();
         let keys: Vec<K> = patterns(size_of::<K>()).into_iter().map(key).collect();
         let mut model = Model::default();
@@ -105,7 +105,7 @@ fn keys_of_any_pattern_have_rows_of_their_own() {
 
 #[test]
 fn nothing_asked_and_nothing_there() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let map = on.chained::<K, V>().build().unwrap();
         let none: &[K] = &[];
         for round in 0..2 {
@@ -134,7 +134,7 @@ fn nothing_asked_and_nothing_there() {
 
 #[test]
 fn rows_on_the_device_and_on_the_host() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let map = on.chained::<K, V>().buckets(2).build().unwrap();
         let mut model = Model::default();
         for writer in 0..6 {
@@ -187,7 +187,7 @@ fn rows_on_the_device_and_on_the_host() {
 
 #[test]
 fn outputs_without_room_are_refused() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let map = on.chained::<K, V>().build().unwrap();
         let batch = Batch::<K, V>::numbered(0..20, 1);
         map.append(&batch.keys, &batch.values).unwrap();
@@ -218,7 +218,7 @@ const FIRST: u8 = 24;
 const STAYS: u8 = 99;
 
 /// A map with [`FIRST`] pairs of each key that may go and one after them that stays.
-fn with_pairs_that_stay<K: Key, V: Value<Bits = K::Bits>>(
+fn with_pairs_that_stay<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(
     on: &Target,
     keys: &[K],
 ) -> ChainedMap<K, V> {
@@ -231,7 +231,7 @@ fn with_pairs_that_stay<K: Key, V: Value<Bits = K::Bits>>(
 }
 
 /// Panics unless every row has the pair that stays, once, and no pair of other keys.
-fn assert_stays<K: Key, V: Value<Bits = K::Bits>>(asked: &[K], all: &AllValues<V>) {
+fn assert_stays<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(asked: &[K], all: &AllValues<V>) {
     assert_eq!(all.len(), asked.len());
     for (&k, row) in asked.iter().zip(all) {
         let writers = row.iter().map(|&v| writer_of(k, v));
@@ -241,7 +241,7 @@ fn assert_stays<K: Key, V: Value<Bits = K::Bits>>(asked: &[K], all: &AllValues<V
 
 #[test]
 fn rows_beside_writers_have_every_pair_that_stays() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let keys: Vec<K> = (0..on.n(40, 20_000) as u64).map(nth_key).collect();
         let map = with_pairs_that_stay::<K, V>(on, &keys);
         let running = AtomicUsize::new(2);
@@ -270,7 +270,7 @@ fn rows_beside_writers_have_every_pair_that_stays() {
 /// Pairs go between the two kernels of a call in some of the schedules.
 #[test]
 fn rows_are_whole_whatever_goes_meanwhile() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let executor = on.device().executor().expect("a CPU device");
         let keys: Vec<K> = (0..5).map(nth_key).collect();
         let map = with_pairs_that_stay::<K, V>(on, &keys);

@@ -10,7 +10,7 @@ use gpumap::executor::{Config, Schedule};
 use gpumap::map_ref::{Entry, Pair};
 use gpumap::simt::kernel::{Grid, Kernel};
 use gpumap::simt::{kernel, kernel_args, thread, warp};
-use gpumap::{Device, Key, Stream, Value};
+use gpumap::{Device, Numeric, Stream, WordKey};
 use gpumap_kernels::kernels::Encoding;
 use gpumap_kernels::slot::Bits;
 use gpumap_tests::Target;
@@ -111,7 +111,7 @@ kernel! {
 /// One launch of the kernel, and the search for an order.
 fn scenario<P>(seed: u64, encoding: Encoding, kernel: &'static Kernel<HistoryArgs<P, P>>)
 where
-    P: Key<Bits = P> + Value<Bits = P> + Bits,
+    P: WordKey<Bits = P> + Numeric + Bits,
 {
     let device = Device::cpu_with(Config {
         workers: 1,

@@ -1,13 +1,13 @@
 //! Whole maps on executors with a random schedule, and pools with nothing to spare: warps take the last
 //! slabs from each other, and the host stores once more what found no room.
 
-use gpumap::{Key, Value};
+use gpumap::{Numeric, Word, WordKey};
 use gpumap_tests::chained::{Model, assert_model};
 use gpumap_tests::{Batch, Target, on_random_schedules};
 
 #[test]
 fn a_pool_with_nothing_to_spare_takes_its_last_pair() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         for buckets in [1, 3] {
             let builder = on.chained::<K, V>().buckets(buckets).pool_slabs(30);
             let map = builder.build().unwrap();
@@ -31,7 +31,7 @@ fn a_pool_with_nothing_to_spare_takes_its_last_pair() {
 
 #[test]
 fn inserters_of_the_same_keys_in_several_blocks() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let map = on
             .chained::<K, V>()
             .buckets(1)

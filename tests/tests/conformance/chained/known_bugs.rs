@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use gpumap::{Key, Value};
+use gpumap::{Numeric, Word, WordKey};
 use gpumap_tests::chained::{Model, assert_model};
 use gpumap_tests::pairs::value_by;
 use gpumap_tests::{Batch, Target, key, key_bits, on_every_chained_format, on_pairs};
@@ -10,7 +10,7 @@ use gpumap_tests::{Batch, Target, key, key_bits, on_every_chained_format, on_pai
 /// A deleted slot at the front of a chain must not be filled by a key that lies further back.
 #[test]
 fn unique_insert_after_delete_makes_no_duplicate() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let map = on.chained::<K, V>().buckets(1).build().unwrap();
         let batch = Batch::<K, V>::numbered(0..200, 1);
         for &k in &batch.keys {
@@ -37,7 +37,7 @@ fn unique_insert_after_delete_makes_no_duplicate() {
 /// A delete must not hit the slot of a key that came there meanwhile.
 #[test]
 fn delete_never_destroys_another_key() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let (n, rounds) = (on.n(60, 5_000) as u64, on.n(12, 30));
         // All in a few buckets.
         let map = on
@@ -76,7 +76,7 @@ fn delete_never_destroys_another_key() {
 /// is an answer.
 #[test]
 fn an_exhausted_pool_ends() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         for slabs in [0, 1, 31, 33] {
             let map = on
                 .chained::<K, V>()
@@ -100,7 +100,7 @@ fn an_exhausted_pool_ends() {
 /// Keys that are equal in 32 bits are not equal.
 #[test]
 fn keys_of_64_bits_are_compared_whole() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let map = on.chained::<K, V>().buckets(3).build().unwrap();
         let halves = [0u64, 1, 0x7fff_ffff, 0xffff_fffd, 0xffff_fffe, 0xffff_ffff];
         let all = halves

@@ -1,13 +1,13 @@
 //! Every bit pattern is a key and a value, those included that mean a state of a slot.
 
-use gpumap::{Key, Value};
+use gpumap::{Numeric, Word, WordKey};
 use gpumap_tests::chained::{Model, assert_model};
 use gpumap_tests::pairs::patterns;
 use gpumap_tests::{Batch, Target, key, on_every_chained_pair};
 
 #[test]
 fn every_key_pattern_with_every_verb() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let map = on.chained::<K, V>().buckets(5).build().unwrap();
         let (keys, values) = (patterns(size_of::<K>()), patterns(size_of::<V>()));
         let mut model = Model::default();

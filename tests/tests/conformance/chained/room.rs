@@ -1,12 +1,12 @@
 //! The pool: it grows, is compacted, and its slabs are used again.
 
-use gpumap::{Key, Value};
+use gpumap::{Numeric, Word, WordKey};
 use gpumap_tests::chained::{Model, assert_model};
 use gpumap_tests::{Batch, Target, on_every_chained_format};
 
 #[test]
 fn a_pool_grows_and_nothing_is_lost() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let step = on.n(2_500, 400_000) as u64;
         let map = on
             .chained::<K, V>()
@@ -35,7 +35,7 @@ fn a_pool_grows_and_nothing_is_lost() {
 
 #[test]
 fn reserved_room_is_there() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let n = on.n(5_000, 500_000);
         let map = on.chained::<K, V>().buckets(100).build().unwrap();
         map.reserve(n).unwrap();
@@ -52,7 +52,7 @@ fn reserved_room_is_there() {
 
 #[test]
 fn compact_gives_slabs_back() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let n = on.n(2_000, 200_000) as u64;
         let map = on
             .chained::<K, V>()
@@ -98,7 +98,7 @@ fn compact_gives_slabs_back() {
 
 #[test]
 fn two_hundred_rounds_of_churn_do_not_grow_the_pool() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let n = on.n(300, 100_000) as u64;
         for fixed in [false, true] {
             let mut builder = on.chained::<K, V>().buckets(on.n(16, 3_000));
@@ -136,7 +136,7 @@ fn two_hundred_rounds_of_churn_do_not_grow_the_pool() {
 
 #[test]
 fn clear_leaves_an_empty_map_with_its_pool() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         // Not a multiple of anything: the last units of the pool do not exist.
         let map = on
             .chained::<K, V>()

@@ -4,7 +4,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use gpumap::{Key, Value};
+use gpumap::{Numeric, Word, WordKey};
 use gpumap_tests::chained::{Model, assert_model};
 use gpumap_tests::pairs::{value_by, writer_of};
 use gpumap_tests::{Batch, Target, key_bits, on_every_chained_format};
@@ -13,7 +13,7 @@ const THREADS: u8 = 4;
 
 #[test]
 fn every_key_is_inserted_once_by_whoever_is_first() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let n = on.n(400, 100_000) as u64;
         // With room for all batches at once, and with none: they run beside each other, and alone.
         for capacity in [THREADS as usize * (n as usize + 10_000), 0] {
@@ -49,7 +49,7 @@ fn every_key_is_inserted_once_by_whoever_is_first() {
 
 #[test]
 fn every_appended_pair_is_there_and_removed_once() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let (n, rounds) = (on.n(100, 20_000) as u64, 6);
         let map = on.chained::<K, V>().capacity(0).build().unwrap();
         thread::scope(|scope| {
@@ -85,7 +85,7 @@ fn every_appended_pair_is_there_and_removed_once() {
 
 #[test]
 fn retrieve_all_beside_writers_has_every_pair_that_stays_once() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let (n, dumps) = (on.n(300, 50_000) as u64, on.n(6, 30));
         let map = on
             .chained::<K, V>()

@@ -1,7 +1,7 @@
 //! What each verb does, and all of them in turn.
 
 use gpumap::chained::{Answer, Operation};
-use gpumap::{Buffer, ChainedMap, Key, Value};
+use gpumap::{Buffer, ChainedMap, Numeric, Word, WordKey};
 use gpumap_kernels::hash::mix64;
 use gpumap_tests::chained::{Model, answer_bits, assert_absent, assert_model, contents};
 use gpumap_tests::pairs::{nth_key, value_by};
@@ -11,7 +11,7 @@ use gpumap_tests::{
 
 #[test]
 fn insert_keeps_the_value_that_is_there() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let n = on.n(500, 300_000) as u64;
         let map = on.chained::<K, V>().capacity(n as usize).build().unwrap();
         let first = Batch::<K, V>::numbered(0..n, 1);
@@ -31,7 +31,7 @@ fn insert_keeps_the_value_that_is_there() {
 
 #[test]
 fn append_stores_whatever_is_there() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let (n, times) = (on.n(40, 10_000) as u64, 30);
         let map = on.chained::<K, V>().capacity(0).build().unwrap();
         let mut model = Model::default();
@@ -53,7 +53,7 @@ fn append_stores_whatever_is_there() {
 
 #[test]
 fn remove_takes_the_pair_that_came_first() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let n = on.n(40, 10_000) as u64;
         let map = on.chained::<K, V>().capacity(0).build().unwrap();
         let mut model = Model::default();
@@ -87,7 +87,7 @@ fn remove_takes_the_pair_that_came_first() {
 
 #[test]
 fn a_batch_removes_as_many_pairs_as_it_names() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let map = on.chained::<K, V>().buckets(2).build().unwrap();
         let k = nth_key::<K>(1);
         let v = value_by::<K, V>(k, 0);
@@ -110,7 +110,7 @@ fn draw(round: u64, i: u64) -> Option<Operation> {
 
 #[test]
 fn mixed_batches_answer_like_the_model() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let n = on.n(300, 50_000) as u64;
         let map = on
             .chained::<K, V>()
@@ -144,7 +144,7 @@ fn mixed_batches_answer_like_the_model() {
 
 #[test]
 fn operations_on_one_key_come_in_some_order() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let map = on.chained::<K, V>().buckets(1).build().unwrap();
         let k = nth_key::<K>(3);
         for round in 0..20 {
@@ -170,7 +170,7 @@ fn operations_on_one_key_come_in_some_order() {
 
 #[test]
 fn batches_may_be_empty_or_on_the_device() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let map: ChainedMap<K, V> = on.chained().build().unwrap();
         let (no_keys, no_values): (&[K], &[V]) = (&[], &[]);
         assert_eq!(map.insert(no_keys, no_values).unwrap(), 0);

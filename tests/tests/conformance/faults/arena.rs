@@ -1,6 +1,6 @@
 //! Maps of large values: no cell is lost either, see their [`Subject`](gpumap_tests::faults::Subject).
 
-use gpumap::{ArenaMap, Growth, Key, Result};
+use gpumap::{Growth, Key, Map, Result};
 use gpumap_tests::Target;
 use gpumap_tests::blob::{Bytes, blobs, run, tag};
 use gpumap_tests::faults::{
@@ -14,31 +14,27 @@ use super::{HELD, builder};
 type Value = Bytes<9>;
 
 /// A map with room and cells for `capacity` pairs that holds [`HELD`], of which some were replaced.
-fn filled<K: Key>(on: &Target, capacity: usize) -> Result<ArenaMap<K, Value>> {
-    let ids = builder::<K, u32>(on).page_slabs(4);
-    let map = gpumap::ArenaMapBuilder::with_ids(ids)
-        .capacity(capacity)
-        .build()?;
+fn filled<K: Key>(on: &Target, capacity: usize) -> Result<Map<K, Value>> {
+    let empty = builder::<K, Value>(on).page_slabs(4);
+    let map = empty.capacity(capacity).build()?;
     let keys: Vec<K> = (0..HELD).map(nth_key).collect();
     map.insert(&keys, &blobs::<Value>(0..HELD))?;
     map.upsert(&keys[..9], &blobs::<Value>(100..109))?;
     Ok(map)
 }
 
-fn roomy<K: Key>(on: &Target) -> Result<ArenaMap<K, Value>> {
+fn roomy<K: Key>(on: &Target) -> Result<Map<K, Value>> {
     filled(on, 400)
 }
 
-fn full<K: Key>(on: &Target) -> Result<ArenaMap<K, Value>> {
+fn full<K: Key>(on: &Target) -> Result<Map<K, Value>> {
     filled(on, 0)
 }
 
 /// As [`full`], and must not grow: cells that were replaced are used again.
-fn fixed<K: Key>(on: &Target) -> Result<ArenaMap<K, Value>> {
-    let ids = builder::<K, u32>(on).growth(Growth::Fixed);
-    let map = gpumap::ArenaMapBuilder::with_ids(ids)
-        .capacity(2 * HELD as usize)
-        .build()?;
+fn fixed<K: Key>(on: &Target) -> Result<Map<K, Value>> {
+    let empty = builder::<K, Value>(on).growth(Growth::Fixed);
+    let map = empty.capacity(2 * HELD as usize).build()?;
     let keys: Vec<K> = (0..HELD).map(nth_key).collect();
     for round in 0..5 {
         map.upsert(&keys, &blobs::<Value>(round * HELD..(round + 1) * HELD))?;
@@ -46,7 +42,7 @@ fn fixed<K: Key>(on: &Target) -> Result<ArenaMap<K, Value>> {
     Ok(map)
 }
 
-type Build<K> = fn(&Target) -> Result<ArenaMap<K, Value>>;
+type Build<K> = fn(&Target) -> Result<Map<K, Value>>;
 
 #[test]
 fn storing() {
@@ -88,7 +84,7 @@ fn taking_away() {
         try_every_call_but(on, "arena: retain", idle, build, |map| {
             map.retain(|_, value| tag(value) % 3 != 0)
         });
-        try_every_call_but(on, "arena: clear", Exception::Heals, build, ArenaMap::clear);
+        try_every_call_but(on, "arena: clear", Exception::Heals, build, Map::clear);
         try_every_call(on, "arena: drain", build, |map| map.drain().map(sorted));
     }
     run::<u32, Value>(body::<u32>);
@@ -121,7 +117,7 @@ fn reading_and_changing_the_size() {
                 map.reserve(500)?;
                 Ok(map)
             },
-            ArenaMap::shrink_to_fit,
+            Map::shrink_to_fit,
         );
     }
     run::<u32, Value>(body::<u32>);
@@ -132,10 +128,8 @@ fn reading_and_changing_the_size() {
 fn building() {
     fn body<K: Key>(on: &Target) {
         try_every_call_of_making(on, "arena: build", |on| {
-            let ids = builder::<K, u32>(on);
-            gpumap::ArenaMapBuilder::<K, Value>::with_ids(ids)
-                .capacity(100)
-                .build()
+            let empty = builder::<K, Value>(on);
+            empty.capacity(100).build()
         });
     }
     run::<u32, Value>(body::<u32>);

@@ -2,7 +2,7 @@
 
 use gpumap::chained::{ChainedMapBuilder, Operation};
 use gpumap::primitives::{Element, Predicate};
-use gpumap::{ChainedMap, Key, Result, Stream, Value};
+use gpumap::{ChainedMap, Numeric, Result, Stream, Word, WordKey};
 use gpumap_tests::faults::{
     Exception, sorted, try_every_call, try_every_call_but, try_every_call_of_making,
 };
@@ -12,12 +12,12 @@ use gpumap_tests::{Batch, Target, key, on_every_chained_format, value_bits};
 use super::{HELD, batch};
 
 /// Settings with which the same keys are in the same chains on every run.
-fn settings<K: Key, V: Value<Bits = K::Bits>>(on: &Target) -> ChainedMapBuilder<K, V> {
+fn settings<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) -> ChainedMapBuilder<K, V> {
     on.chained().hash_seed(1).buckets(4)
 }
 
 /// A map that holds [`HELD`] pairs, of which some came and went.
-fn filled<K: Key, V: Value<Bits = K::Bits>>(
+fn filled<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(
     builder: ChainedMapBuilder<K, V>,
 ) -> Result<ChainedMap<K, V>> {
     let map = builder.build()?;
@@ -27,17 +27,17 @@ fn filled<K: Key, V: Value<Bits = K::Bits>>(
     Ok(map)
 }
 
-fn roomy<K: Key, V: Value<Bits = K::Bits>>(on: &Target) -> Result<ChainedMap<K, V>> {
+fn roomy<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) -> Result<ChainedMap<K, V>> {
     filled(settings(on).capacity(2_000))
 }
 
 /// So few slabs that batches do not fit for sure.
-fn fixed<K: Key, V: Value<Bits = K::Bits>>(on: &Target) -> Result<ChainedMap<K, V>> {
+fn fixed<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) -> Result<ChainedMap<K, V>> {
     filled(settings(on).pool_slabs(20))
 }
 
 /// Without any slabs to take, and without pairs, which would have got it some.
-fn empty<K: Key, V: Value<Bits = K::Bits>>(on: &Target) -> Result<ChainedMap<K, V>> {
+fn empty<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) -> Result<ChainedMap<K, V>> {
     settings(on).build()
 }
 
@@ -45,7 +45,7 @@ type Build<K, V> = fn(&Target) -> Result<ChainedMap<K, V>>;
 
 #[test]
 fn storing() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         for (room, build) in [
             ("with room", roomy as Build<K, V>),
             ("fixed", fixed),
@@ -66,7 +66,7 @@ fn storing() {
 
 #[test]
 fn mixed_batches() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let all = [
             Operation::Get,
             Operation::Insert,
@@ -97,7 +97,7 @@ fn mixed_batches() {
 
 #[test]
 fn all_else() {
-    fn body<K: Key + Element, V: Value<Bits = K::Bits> + Element>(on: &Target) {
+    fn body<K: WordKey + Element, V: Numeric + Word<Bits = K::Bits> + Element>(on: &Target) {
         let some: Vec<K> = (5..HELD + 5).map(nth_key).collect();
         let build = fixed::<K, V>;
         try_every_call(on, "chained: remove", build, |map| map.remove(&some));
@@ -157,7 +157,7 @@ fn all_else() {
 
 #[test]
 fn launching_graphs() {
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let more = batch::<K, V>(100);
         for build in [roomy as fn(&Target) -> Result<ChainedMap<K, V>>, empty] {
             super::streams::graphs(on, build, &more.keys, &more.values);

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use gpumap::{Fault, Faults, Key, Map, Value};
+use gpumap::{Fault, Faults, Key, Map, Numeric};
 use gpumap_tests::device::noting;
 use gpumap_tests::{Target, on_pairs};
 
@@ -10,7 +10,7 @@ use super::full;
 
 #[test]
 fn saving() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("map");
         for fault in [Fault::Once, Fault::Lost] {

@@ -1,6 +1,6 @@
 //! Large batches, in each of the ways that they are stored. See the library's `map::bulk`.
 
-use gpumap::{Key, Map, Merge, Result, Value};
+use gpumap::{Key, Map, Merge, Numeric, Result};
 use gpumap_tests::faults::try_every_call;
 use gpumap_tests::{Batch, Target, on_pairs};
 
@@ -58,7 +58,7 @@ const WAYS: [Way; 5] = [
 
 impl Way {
     /// In three submaps.
-    fn map<K: Key, V: Value>(&self, on: &Target) -> Result<Map<K, V>> {
+    fn map<K: Key, V: Numeric>(&self, on: &Target) -> Result<Map<K, V>> {
         let builder = builder(on).capacity(self.capacity).submaps(3);
         let builder = builder.page_slabs(4).bulk_from(self.from);
         match self.is_empty {
@@ -70,7 +70,7 @@ impl Way {
 
 #[test]
 fn storing() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let more = batch::<K, V>(150);
         let (keys, values) = (&more.keys, &more.values);
         for way in WAYS {
@@ -93,7 +93,7 @@ fn storing() {
 
 #[test]
 fn changing_and_removing() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let build = |on: &Target| SORTED.map::<K, V>(on);
         // Some are not there.
         let some = Batch::<K, V>::numbered(5..HELD + 5, 3);

@@ -12,8 +12,8 @@ use std::{env, ptr, thread};
 use gpumap::chained::Operation;
 use gpumap::primitives::Predicate;
 use gpumap::{
-    ArenaMap, Buffer, ChainedMap, Device, Error, Event, Fault, Faults, Map, Merge, PinnedBuffer,
-    Result, Stream,
+    Buffer, ChainedMap, Device, Error, Event, Fault, Faults, Map, Merge, PinnedBuffer, Result,
+    Stream,
 };
 use gpumap_simt::kernel::Grid;
 use gpumap_test_kernels::memory::{COPIES, CopyArgs};
@@ -31,7 +31,7 @@ struct Inhabitants {
     event: Event,
     map: Map<u64, u64>,
     set: Map<u32, ()>,
-    arena: ArenaMap<u64, [u64; 3]>,
+    arena: Map<u64, [u64; 3]>,
     chained: ChainedMap<u32, u32>,
 }
 
@@ -43,7 +43,7 @@ impl Inhabitants {
             event: Event::new(device)?,
             map: Map::with_capacity(device, 100)?,
             set: Map::with_capacity(device, 100)?,
-            arena: ArenaMap::with_capacity(device, 100)?,
+            arena: Map::with_capacity(device, 100)?,
             chained: ChainedMap::with_capacity(device, 100)?,
             stream,
         };
@@ -261,7 +261,7 @@ fn threads_that_wait_for_each_other_all_get_an_error() {
         let faults = Faults::default();
         let device = on.device().with_faults(&faults);
         let (arena, map) = (
-            ArenaMap::<u64, [u64; 3]>::with_capacity(&device, 100).unwrap(),
+            Map::<u64, [u64; 3]>::with_capacity(&device, 100).unwrap(),
             Map::<u64, u64>::with_capacity(&device, 100).unwrap(),
         );
         // Some hundred calls on the way, verbs that exclude each other among them.

@@ -1,6 +1,6 @@
 //! Making maps: of nothing, of pairs, of files.
 
-use gpumap::{Key, Map, Value};
+use gpumap::{Key, Map, Numeric};
 use gpumap_tests::faults::try_every_call_of_making;
 use gpumap_tests::{Batch, Target, on_pairs};
 
@@ -8,7 +8,7 @@ use super::{HELD, builder, full};
 
 #[test]
 fn building() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         try_every_call_of_making(on, "build", |on| builder::<K, V>(on).capacity(100).build());
         try_every_call_of_making(on, "build of three submaps", |on| {
             builder::<K, V>(on).submaps(3).capacity(100).build()
@@ -24,7 +24,7 @@ fn building() {
 
 #[test]
 fn loading() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let mut file = Vec::new();
         full::<K, V>(on).unwrap().save_to(&mut file).unwrap();
         try_every_call_of_making(on, "load_from", |on| {

@@ -14,7 +14,7 @@ mod string_rows;
 mod wide;
 mod writing;
 
-use gpumap::{Growth, Key, Map, MapBuilder, Result, Value};
+use gpumap::{Growth, Key, Map, MapBuilder, Numeric, Result, Value};
 use gpumap_tests::{Batch, Target};
 
 /// Pairs that maps hold before.
@@ -26,7 +26,7 @@ fn builder<K: Key, V: Value>(on: &Target) -> MapBuilder<K, V> {
 }
 
 /// A map that holds [`HELD`] pairs by writer 1, of which some came and went.
-fn filled<K: Key, V: Value>(builder: MapBuilder<K, V>) -> Result<Map<K, V>> {
+fn filled<K: Key, V: Numeric>(builder: MapBuilder<K, V>) -> Result<Map<K, V>> {
     let map = builder.build()?;
     let pairs = Batch::<K, V>::numbered(0..HELD + 5, 1);
     map.insert(&pairs.keys, &pairs.values)?;
@@ -35,26 +35,26 @@ fn filled<K: Key, V: Value>(builder: MapBuilder<K, V>) -> Result<Map<K, V>> {
 }
 
 /// As [`filled`], with room for some hundred more.
-fn roomy<K: Key, V: Value>(on: &Target) -> Result<Map<K, V>> {
+fn roomy<K: Key, V: Numeric>(on: &Target) -> Result<Map<K, V>> {
     filled(builder(on).capacity(400))
 }
 
 /// As [`filled`], in submaps that are replaced one at a time when it grows.
-fn full<K: Key, V: Value>(on: &Target) -> Result<Map<K, V>> {
+fn full<K: Key, V: Numeric>(on: &Target) -> Result<Map<K, V>> {
     filled(builder(on).submaps(3).page_slabs(4))
 }
 
 /// As [`filled`], in one submap that is replaced as a whole.
-fn small<K: Key, V: Value>(on: &Target) -> Result<Map<K, V>> {
+fn small<K: Key, V: Numeric>(on: &Target) -> Result<Map<K, V>> {
     filled(builder(on).page_slabs(4))
 }
 
 /// As [`filled`], with slots for a hundred pairs and no more.
-fn fixed<K: Key, V: Value>(on: &Target) -> Result<Map<K, V>> {
+fn fixed<K: Key, V: Numeric>(on: &Target) -> Result<Map<K, V>> {
     filled(builder(on).growth(Growth::Fixed).submap_slots(&[100]))
 }
 
 /// Some pairs that are there and some that are not, by writer 2.
-fn batch<K: Key, V: Value>(new: u64) -> Batch<K, V> {
+fn batch<K: Key, V: Numeric>(new: u64) -> Batch<K, V> {
     Batch::numbered(HELD - 10..HELD + new, 2)
 }

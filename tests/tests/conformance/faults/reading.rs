@@ -1,6 +1,6 @@
 //! Verbs that only look.
 
-use gpumap::{Buffer, Key, Map, Result, Value};
+use gpumap::{Buffer, Key, Map, Numeric, Result};
 use gpumap_tests::faults::{Tally, sorted, try_every_call};
 use gpumap_tests::pairs::nth_key;
 use gpumap_tests::{Target, on_pairs, value, value_bits};
@@ -8,7 +8,7 @@ use gpumap_tests::{Target, on_pairs, value, value_bits};
 use super::{HELD, full};
 
 /// As [`try_every_call`], for a verb that changes nothing, whatever happens.
-fn look<K: Key, V: Value, A: std::fmt::Debug + PartialEq>(
+fn look<K: Key, V: Numeric, A: std::fmt::Debug + PartialEq>(
     on: &Target,
     name: &str,
     act: impl Fn(&Map<K, V>) -> Result<A>,
@@ -21,7 +21,7 @@ fn look<K: Key, V: Value, A: std::fmt::Debug + PartialEq>(
 
 #[test]
 fn lookups() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let some: Vec<K> = (HELD - 10..HELD + 10).map(nth_key).collect();
         let n = some.len();
         look::<K, V, _>(on, "get", |map| {
@@ -63,7 +63,7 @@ fn lookups() {
 
 #[test]
 fn dumps() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         look::<K, V, _>(on, "retrieve_all", |map| map.retrieve_all().map(sorted));
         look::<K, V, _>(on, "retrieve_all_into", |map| {
             let stream = gpumap::Stream::new(map.device())?;

@@ -55,6 +55,7 @@ fn removals() {
                 // When it is done again, the rows are others.
                 map.compact().map(|old| old.len())
             });
+            try_every_call(on, &name("shrink_to_fit"), build, RowMap::shrink_to_fit);
             try_every_call(on, &name("compact_into"), build, |map| {
                 let stream = Stream::new(map.device())?;
                 let mut old = Buffer::<u32>::zeroed(&stream, 100)?;

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use gpumap::bytemuck::{Pod, cast_slice};
-use gpumap::{Buffer, Key, Map, Merge, Result, Stream, Value};
+use gpumap::{Buffer, Key, Map, Merge, Numeric, Result, Stream, Word, WordKey};
 use gpumap_tests::faults::{Exception, Subject, try_every_call, try_every_call_but};
 use gpumap_tests::pairs::nth_key;
 use gpumap_tests::{Batch, Target, on_pairs, value, value_bits};
@@ -15,7 +15,7 @@ use super::{HELD, batch, full, roomy};
 use crate::graphs::kinds::HasGraphs;
 
 /// Keys and values on the device, on a stream of their own.
-fn staged<K: Key, V: Value>(
+fn staged<K: Key, V: Numeric>(
     map: &Map<K, V>,
     pairs: &Batch<K, V>,
 ) -> Result<(Buffer<K>, Buffer<V>)> {
@@ -26,7 +26,7 @@ fn staged<K: Key, V: Value>(
 
 #[test]
 fn answers_that_are_waited_for() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let more = batch::<K, V>(30);
         let some: Vec<K> = (5..HELD + 5).map(nth_key).collect();
         try_every_call(on, "insert on a stream", roomy::<K, V>, |map| {
@@ -62,7 +62,7 @@ fn answers_that_are_waited_for() {
 
 #[test]
 fn verbs_that_are_launched_together() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         for (room, build) in [
             ("with room", roomy as fn(&Target) -> Result<Map<K, V>>),
             ("growing", full),
@@ -140,7 +140,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 #[test]
 fn answers_that_are_awaited() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let more = batch::<K, V>(30);
         try_every_call(on, "insert, awaited", roomy::<K, V>, |map| {
             let stream = Stream::new(map.device())?;
@@ -152,7 +152,7 @@ fn answers_that_are_awaited() {
 
 #[test]
 fn answers_that_are_dropped_before_another_call() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let more = batch::<K, V>(30);
         let name = "clear behind a dropped answer";
         try_every_call_but(on, name, Exception::Heals, roomy::<K, V>, |map| {
@@ -167,7 +167,7 @@ fn answers_that_are_dropped_before_another_call() {
 
 #[test]
 fn maps_that_are_lent() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word>(on: &Target) {
         for (room, build) in [
             ("with room", roomy as fn(&Target) -> Result<Map<K, V>>),
             ("growing", full),

@@ -45,6 +45,12 @@ fn string_rows() {
             let build = |on: &Target| thinned(on, capacity);
             let insert = |map: &StringRowMap| map.insert(&more);
             try_every_call(on, &name("insert after removals"), build, insert);
+            try_every_call(
+                on,
+                &name("shrink_to_fit"),
+                build,
+                StringRowMap::shrink_to_fit,
+            );
             try_every_call(on, &name("compact"), build, |map| {
                 // When it is done again, the rows are others.
                 map.compact().map(|old| old.len())

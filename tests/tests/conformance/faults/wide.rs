@@ -1,8 +1,7 @@
 //! Maps with wide keys.
 
-use gpumap::bytemuck::Pod;
 use gpumap::op::{self, Execute};
-use gpumap::{Error, Growth, Merge, Result, WideMap};
+use gpumap::{Error, Growth, Key, Map, Merge, Result};
 use gpumap_tests::faults::{
     Exception, try_every_call, try_every_call_but, try_every_call_of_making,
 };
@@ -11,8 +10,8 @@ use gpumap_tests::{Target, on_every_target};
 use crate::rows::keys;
 
 /// A map with 40 pairs, of keys that are numbered from `first` on, and room for so many; others came and went.
-fn filled<K: Pod>(on: &Target, capacity: usize, gone: u64) -> Result<WideMap<K, u64>> {
-    let map = WideMap::builder(on.device())
+fn filled<K: Key>(on: &Target, capacity: usize, gone: u64) -> Result<Map<K, u64>> {
+    let map = Map::builder(on.device())
         .capacity(capacity)
         .hash_seed(1)
         .build()?;
@@ -20,7 +19,7 @@ fn filled<K: Pod>(on: &Target, capacity: usize, gone: u64) -> Result<WideMap<K, 
     Ok(map)
 }
 
-fn fill<K: Pod>(map: &WideMap<K, u64>, gone: u64) -> Result<()> {
+fn fill<K: Key>(map: &Map<K, u64>, gone: u64) -> Result<()> {
     let values: Vec<u64> = (0..40 + gone).collect();
     map.insert(&keys::<K>(0..40 + gone), &values)?;
     map.remove(&keys::<K>(40..40 + gone))?;
@@ -29,7 +28,7 @@ fn fill<K: Pod>(map: &WideMap<K, u64>, gone: u64) -> Result<()> {
 
 #[test]
 fn wide_maps() {
-    fn body<K: Pod + Send + Sync>(on: &Target) {
+    fn body<K: Key + Send + Sync>(on: &Target) {
         let more = keys::<K>((30..90).chain(30..90));
         let values: Vec<u64> = (0..120).collect();
         for (room, capacity, gone) in [
@@ -54,7 +53,7 @@ fn wide_maps() {
         // Fixed: 60 rows are as many as there are slots for, so that repeated keys want more for a moment, and those of removed keys.
         for (room, gone) in [("fixed", 0), ("fixed, with removed keys", 20)] {
             let build = |on: &Target| {
-                let builder = WideMap::builder(on.device()).capacity(60);
+                let builder = Map::builder(on.device()).capacity(60);
                 let map = builder.hash_seed(1).growth(Growth::Fixed).build()?;
                 fill::<K>(&map, gone)?;
                 Ok(map)
@@ -87,7 +86,7 @@ fn wide_maps() {
         try_every_call(on, "wide: retain_keys", build, |map| {
             map.retain_keys(&more).map(drop)
         });
-        try_every_call_but(on, "wide: clear", Exception::Heals, build, WideMap::clear);
+        try_every_call_but(on, "wide: clear", Exception::Heals, build, Map::clear);
         try_every_call(on, "wide: retrieve_all", build, |map| {
             Ok(map.retrieve_all()?.1)
         });
@@ -106,7 +105,7 @@ fn wide_maps() {
 
 #[test]
 fn graphs_of_wide_maps() {
-    fn body<K: Pod + Send + Sync>(on: &Target) {
+    fn body<K: Key + Send + Sync>(on: &Target) {
         let keys = keys::<K>(30..140);
         let values: Vec<u64> = (0..110).collect();
         for capacity in [400, 0] {

@@ -1,7 +1,7 @@
 //! Verbs that change a map.
 
 use gpumap::primitives::{Element, Predicate};
-use gpumap::{Fault, Faults, Growth, Key, Map, Merge, Result, Value};
+use gpumap::{Fault, Faults, Growth, Key, Map, Merge, Numeric, Result};
 use gpumap_tests::device::noting;
 use gpumap_tests::faults::{Exception, sorted, try_every_call, try_every_call_but};
 use gpumap_tests::pairs::nth_key;
@@ -16,7 +16,7 @@ type Build<K, V> = fn(&Target) -> Result<Map<K, V>>;
 type Act<'a, K, V> = dyn Fn(&Map<K, V>) -> Result<Vec<u64>> + 'a;
 
 /// Tries the verbs that store, with this many new pairs.
-fn storing<K: Key, V: Value>(on: &Target, room: &str, build: Build<K, V>, new: u64) {
+fn storing<K: Key, V: Numeric>(on: &Target, room: &str, build: Build<K, V>, new: u64) {
     let more = &batch::<K, V>(new);
     let (keys, values) = (&more.keys, &more.values);
     let try_verb = |verb: &str, act: &Act<'_, K, V>| {
@@ -45,7 +45,7 @@ fn storing<K: Key, V: Value>(on: &Target, room: &str, build: Build<K, V>, new: u
 
 #[test]
 fn storing_beside_others() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         storing::<K, V>(on, "with room", roomy, 30);
     }
     on_pairs!(body: u32 => u32, u64 => u64, u64 => ());
@@ -53,7 +53,7 @@ fn storing_beside_others() {
 
 #[test]
 fn storing_and_growing_submap_by_submap() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         storing::<K, V>(on, "growing by submaps", full, 100);
     }
     on_pairs!(body: u32 => u32, u64 => u64, u64 => ());
@@ -61,7 +61,7 @@ fn storing_and_growing_submap_by_submap() {
 
 #[test]
 fn storing_and_growing_as_a_whole() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         storing::<K, V>(on, "growing as a whole", small, 200);
     }
     on_pairs!(body: u32 => u32, u64 => u64);
@@ -69,7 +69,7 @@ fn storing_and_growing_as_a_whole() {
 
 #[test]
 fn storing_down_to_the_last_slot() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         storing::<K, V>(on, "fixed", fixed, 40);
     }
     on_pairs!(body: u32 => u32, u64 => u64);
@@ -77,7 +77,7 @@ fn storing_down_to_the_last_slot() {
 
 #[test]
 fn assigning() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         // Some are not there.
         let some = Batch::<K, V>::numbered(5..HELD + 5, 3);
         try_every_call(on, "update", roomy::<K, V>, |map| {
@@ -92,7 +92,7 @@ fn assigning() {
 
 #[test]
 fn taking_away() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         // Some are not there, and one comes twice.
         let some: Vec<K> = (5..HELD + 5).chain([6]).map(nth_key).collect();
         for (room, build) in [("with room", roomy as Build<K, V>), ("full", full)] {
@@ -121,7 +121,7 @@ fn taking_away() {
 
 #[test]
 fn retaining_by_predicate() {
-    fn body<K: Key + Element, V: Value + Element>(on: &Target) {
+    fn body<K: Key + Element, V: Numeric + Element>(on: &Target) {
         try_every_call(on, "retain", roomy::<K, V>, |map| {
             map.retain_where(Predicate::Less(nth_key(7)), Predicate::Always)
         });
@@ -131,7 +131,7 @@ fn retaining_by_predicate() {
 
 #[test]
 fn changing_the_size() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         for (room, build) in [("one submap", small as Build<K, V>), ("three", full)] {
             try_every_call(on, &format!("reserve, {room}"), build, |map| {
                 map.reserve(500)
@@ -154,7 +154,7 @@ fn changing_the_size() {
 
 #[test]
 fn marks_of_a_launch_that_failed_are_not_taken_for_those_of_the_next() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         // It promises more room than it has, so that pairs without room are marked, and tried again.
         let shape = Shape::new::<K, V>(&[8, 64, 8], 1, 3);
         let (first, second) = (

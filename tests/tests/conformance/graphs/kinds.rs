@@ -5,11 +5,11 @@ use gpumap::op::{self, Execute, Op};
 use gpumap::rows::NO_ROW;
 use gpumap::strings::{StringColumn, Strings};
 use gpumap::{
-    ArenaMap, Buffer, ChainedMap, Device, Error, Graph, Key, Map, Merge, Result, RowMap, Stream,
-    StringRowMap, Value, WideMap,
+    Buffer, ChainedMap, Device, Error, Graph, Key, Layout, Map, Merge, Numeric, Result, RowMap,
+    Stream, StringRowMap, Value, Word, WordKey,
 };
 use gpumap_tests::device::noting;
-use gpumap_tests::pairs::nth_key;
+use gpumap_tests::pairs::{Halves64, nth_key};
 use gpumap_tests::{Target, on_every_target, on_pairs, value};
 
 /// A map of any kind that has graphs.
@@ -24,7 +24,7 @@ pub trait HasGraphs<K, V>: Execute<K, V> {
 
 /// For a map, by the types that it takes, and what remakes its memory.
 macro_rules! has_graphs {
-    ($map:ident, $name:literal, [$($bounds:tt)*], |$this:ident| $remake:expr) => {
+    ($map:ident, $name:expr, [$($bounds:tt)*], |$this:ident| $remake:expr) => {
         impl<$($bounds)*> HasGraphs<K, V> for $map<K, V> {
             const NAME: &str = $name;
             fn graph(&self, stream: &Stream) -> Graph<'_, K, V> {
@@ -40,10 +40,20 @@ macro_rules! has_graphs {
         }
     };
 }
-has_graphs!(Map, "Map", [K: Key, V: Value], |map| map.shrink_to_fit());
-has_graphs!(ArenaMap, "ArenaMap", [K: Key, V: Pod + Send + Sync], |map| map.shrink_to_fit());
-has_graphs!(WideMap, "WideMap", [K: Pod, V: Value], |map| map.reserve(10 * map.len()));
-has_graphs!(ChainedMap, "ChainedMap", [K: Key, V: Value<Bits = K::Bits>], |map| map.reserve(map.capacity()));
+has_graphs!(Map, name_of(Self::LAYOUT), [K: Key, V: Value], |map| match Self::LAYOUT {
+    Layout::Rows => map.reserve(10 * map.len()),
+    _ => map.shrink_to_fit(),
+});
+has_graphs!(ChainedMap, "ChainedMap", [K: WordKey, V: Word<Bits = K::Bits>], |map| map.reserve(map.capacity()));
+
+/// As tables of [`op`] name maps of a layout.
+const fn name_of(layout: Layout) -> &'static str {
+    match layout {
+        Layout::Cells => "Map (Cells)",
+        Layout::Rows => "Map (Rows)",
+        _ => "Map",
+    }
+}
 
 /// What a map is asked, by graphs.
 struct Asked<'p, K, V> {
@@ -241,13 +251,11 @@ fn pairs<K, V>(on: &Target, key: impl Fn(u64) -> K, value: impl Fn(u64) -> V) ->
 
 #[test]
 fn lookups_are_captured_while_the_map_and_its_memory_stay() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let pairs = pairs(on, nth_key::<K>, value::<V>);
         lookups(on, &on.map::<K, V>(8), &pairs);
-        lookups(on, &on.arena::<K, V>(8), &pairs);
-        lookups(on, &WideMap::<K, V>::new(on.device()).unwrap(), &pairs);
     }
-    fn chained<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn chained<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let pairs = pairs(on, nth_key::<K>, value::<V>);
         lookups(
             on,
@@ -258,27 +266,23 @@ fn lookups_are_captured_while_the_map_and_its_memory_stay() {
     on_pairs!(body: u32 => u64, u64 => u32);
     on_pairs!(chained: u32 => u32, u64 => u64);
     on_every_target(|on| {
+        body::<Halves64, u32>(on);
+        body::<u32, Halves64>(on);
         let large = pairs(on, |i| i, |i| [i as u8; 37]);
-        lookups(on, &on.arena::<u64, [u8; 37]>(8), &large);
+        lookups(on, &on.map::<u64, [u8; 37]>(8), &large);
         let wide = pairs(on, |i| u128::from(i) << 70, |i| i);
-        lookups(on, &WideMap::<u128, u64>::new(on.device()).unwrap(), &wide);
+        lookups(on, &Map::<u128, u64>::new(on.device()).unwrap(), &wide);
     });
 }
 
 #[test]
 fn launches_with_all_kinds_of_operations_do_what_calls_do() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let pairs = pairs(on, nth_key::<K>, value::<V>);
-        mixed(on, &on.map::<K, V>(pairs.0.len()), &pairs, true);
-        mixed(on, &on.arena::<K, V>(8), &pairs, false);
-        mixed(
-            on,
-            &WideMap::<K, V>::new(on.device()).unwrap(),
-            &pairs,
-            false,
-        );
+        let is_inline = matches!(Map::<K, V>::LAYOUT, Layout::Inline);
+        mixed(on, &on.map::<K, V>(pairs.0.len()), &pairs, is_inline);
     }
-    fn chained<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn chained<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let pairs = pairs(on, nth_key::<K>, value::<V>);
         mixed(
             on,
@@ -290,12 +294,14 @@ fn launches_with_all_kinds_of_operations_do_what_calls_do() {
     on_pairs!(body: u32 => u64, u64 => u32);
     on_pairs!(chained: u32 => u32, u64 => u64);
     on_every_target(|on| {
+        body::<Halves64, u32>(on);
+        body::<u32, Halves64>(on);
         let large = pairs(on, |i| i, |i| [i as u8; 37]);
-        mixed(on, &on.arena::<u64, [u8; 37]>(8), &large, false);
+        mixed(on, &on.map::<u64, [u8; 37]>(8), &large, false);
         let wide = pairs(on, |i| u128::from(i) << 70, |i| i);
         mixed(
             on,
-            &WideMap::<u128, u64>::new(on.device()).unwrap(),
+            &Map::<u128, u64>::new(on.device()).unwrap(),
             &wide,
             false,
         );
@@ -317,7 +323,7 @@ fn what_streams_queue_is_captured() {
         recording.launch().unwrap().wait().unwrap();
         graph.captures()
     }
-    fn of<K: Key, V: Value, M: HasGraphs<K, V>>(on: &Target, map: &M) {
+    fn of<K: Key, V: Numeric, M: HasGraphs<K, V>>(on: &Target, map: &M) {
         let stream = on.stream();
         let keys: Vec<K> = (0..50).map(nth_key).collect();
         let keys = Buffer::from_slice(&stream, &keys).unwrap();
@@ -366,12 +372,10 @@ fn what_streams_queue_is_captured() {
             0
         );
     }
-    fn body<K: Key, V: Value<Bits = K::Bits>>(on: &Target) {
+    fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         noting("Map", || of(on, &on.map::<K, V>(1_000)));
-        noting("ArenaMap", || of(on, &on.arena::<K, V>(1_000)));
-        noting("WideMap", || {
-            of(on, &WideMap::<K, V>::new(on.device()).unwrap());
-        });
+        noting("cells", || of(on, &on.map::<K, Halves64>(1_000)));
+        noting("rows", || of(on, &on.map::<Halves64, V>(1_000)));
         noting("ChainedMap", || {
             of(on, &on.chained::<K, V>().capacity(1_000).build().unwrap());
         });

@@ -5,7 +5,7 @@ pub mod kinds;
 use std::collections::HashMap;
 use std::thread;
 
-use gpumap::{Buffer, Error, Growth, Key, Map, Merge, Result, Stream, Value};
+use gpumap::{Buffer, Error, Growth, Key, Map, Merge, Numeric, Result, Stream};
 use gpumap_tests::pairs::{nth_key, value_by};
 use gpumap_tests::scheduled::{on_limited_steps, overcommitted_map};
 use gpumap_tests::{
@@ -23,7 +23,7 @@ struct Buffers<K, V> {
     there: Buffer<u8>,
 }
 
-impl<K: Key, V: Value> Buffers<K, V> {
+impl<K: Key, V: Numeric> Buffers<K, V> {
     fn new(streams: [&Stream; 2], batch: usize, gone: usize) -> Result<Self> {
         let [one, other] = streams;
         Ok(Self {
@@ -48,7 +48,7 @@ fn insert(oracle: &mut Oracle, pairs: impl Iterator<Item = (u64, u64)>) -> usize
 
 #[test]
 fn many_launches_against_a_hash_map() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let (batch, gone) = (on.n(40, 400), on.n(25, 250));
         let rounds = 30u64;
         // Half of each batch is of the one before, so that all maps hold about so many in the end.
@@ -121,7 +121,7 @@ fn many_launches_against_a_hash_map() {
 
 #[test]
 fn merging_and_dumping() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let n = on.n(100, 1_000);
         let map = on.map::<K, V>(4 * n);
         let stream = on.stream();
@@ -155,7 +155,7 @@ fn merging_and_dumping() {
 
 #[test]
 fn graphs_beside_each_other_beside_calls_and_growth() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let (batch, rounds) = (on.n(50, 500) as u64, 20u64);
         let map = on.map::<K, V>(16);
         thread::scope(|scope| {
@@ -245,7 +245,7 @@ fn what_runs_alone_waits_for_launches() {
 
 #[test]
 fn a_refused_batch_leaves_what_came_before_it() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let stream = on.stream();
         let builder = on.builder::<K, V>().growth(Growth::Fixed);
         let map = builder.submap_slots(&[100]).build().unwrap();
@@ -278,7 +278,7 @@ fn a_refused_batch_leaves_what_came_before_it() {
 
 #[test]
 fn a_map_that_promised_too_much_says_so() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let shape = Shape::new::<K, V>(&[8, 64, 8], 1, 3);
         let map = shape.builder::<K, V>(on).capacity(1_000).build().unwrap();
         let stream = on.stream();
@@ -360,7 +360,7 @@ fn sets_have_graphs() {
 
 #[test]
 fn graphs_and_recordings_go_to_other_threads() {
-    fn body<K: Key, V: Value>(on: &Target) {
+    fn body<K: Key, V: Numeric>(on: &Target) {
         let stream = on.stream();
         let map = on.map::<K, V>(100);
         let batch = Batch::<K, V>::numbered(0..50, 1);

@@ -2,7 +2,7 @@
 
 use gpumap::bytemuck::Pod;
 use gpumap::primitives::Primitives;
-use gpumap::{RowMap, WideMap};
+use gpumap::{Map, RowMap};
 use gpumap_tests::Target;
 use gpumap_tests::scheduled::on_random_schedules;
 
@@ -81,7 +81,7 @@ fn a_key_is_removed_once() {
 fn a_removed_value_is_told_once() {
     on_schedules(25, |on| {
         for distinct in [1, 3, 40, 300] {
-            let map = WideMap::<u128, u64>::builder(on.device())
+            let map = Map::<u128, u64>::builder(on.device())
                 .capacity(400)
                 .hash_seed(distinct)
                 .build()

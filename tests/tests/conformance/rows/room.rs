@@ -180,6 +180,50 @@ fn compactions_keep_the_room() {
 }
 
 #[test]
+fn memory_is_given_back() {
+    fn body<K: Pod>(on: &Target) {
+        let on = &on.with_memory_budget(1 << 30);
+        let bytes = |map: &RowMap<K>| {
+            map.trim();
+            on.device().allocated_bytes()
+        };
+        let map = RowMap::<K>::new(on.device()).unwrap();
+        let least = bytes(&map);
+        let mut oracle = Oracle::default();
+        let all = keys::<K>(0..30_000);
+        oracle.insert(&all);
+        map.insert(&all).unwrap();
+        let full = bytes(&map);
+
+        // Of keys that were removed the slots are given back, and the rows when they are dense.
+        assert_eq!(
+            map.remove(&all[..29_999]).unwrap(),
+            oracle.remove(&all[..29_999])
+        );
+        map.shrink_to_fit().unwrap();
+        oracle.assert_same(&map);
+        let thin = bytes(&map);
+        assert!(thin < full, "{thin} of {full}");
+        assert_eq!(map.compact().unwrap(), oracle.compact());
+        map.shrink_to_fit().unwrap();
+        oracle.assert_same(&map);
+        let one = bytes(&map);
+        assert!(one < least + 4_096, "{one} of {full}, {least} at first");
+        assert!(map.capacity() < 100);
+
+        // It grows again, and gives all back.
+        let more = keys::<K>(29_000..31_000);
+        assert_eq!(map.insert(&more).unwrap(), oracle.insert(&more).0);
+        oracle.assert_same(&map);
+        map.clear().unwrap();
+        map.shrink_to_fit().unwrap();
+        assert!(bytes(&map) <= one);
+        assert_eq!(map.insert(&more[..5]).unwrap(), [0, 1, 2, 3, 4]);
+    }
+    on_keys!(body: u32, [u32; 3], [u64; 8]);
+}
+
+#[test]
 fn more_rows_than_there_can_be() {
     fn body<K: Pod>(on: &Target) {
         let refused = RowMap::<K>::with_capacity(on.device(), (1 << 31) + 1);

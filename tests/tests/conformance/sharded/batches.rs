@@ -1,7 +1,7 @@
 //! Batches of every shape: on the devices, skewed, empty, all on one rank, for one rank.
 
 use gpumap::sharded::{Rank, Ranks, Shard};
-use gpumap::{Buffer, Error, Key, Merge, Result, ShardedMap, Stream, Value};
+use gpumap::{Buffer, Error, Key, Merge, Numeric, Result, ShardedMap, Stream};
 use gpumap_tests::device::targets;
 use gpumap_tests::group::{Group, PATIENCE};
 use gpumap_tests::oracle::Oracle;
@@ -11,13 +11,13 @@ use super::{assert_holds, map, on_groups};
 use crate::sanitizer::sorted_batches;
 
 /// Keys that belong to a rank alone.
-fn keys_of_rank<K: Key, V: Value>(shard: &Shard<K, V>, owner: usize, n: usize) -> Vec<K> {
+fn keys_of_rank<K: Key, V: Numeric>(shard: &Shard<K, V>, owner: usize, n: usize) -> Vec<K> {
     let keys = (0..).map(|i: u64| key(i.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
     keys.filter(|&k| shard.owner(k) == owner).take(n).collect()
 }
 
 /// Stores a batch from the device and finds it again, by all verbs.
-fn through<K: Key, V: Value>(
+fn through<K: Key, V: Numeric>(
     rank: &mut Rank,
     shard: &mut Shard<K, V>,
     keys: &[K],
@@ -77,7 +77,7 @@ fn through<K: Key, V: Value>(
 
 #[test]
 fn batches_on_the_devices() {
-    fn body<K: Key, V: Value>(on: &Group) {
+    fn body<K: Key, V: Numeric>(on: &Group) {
         let (n, ranks) = (on.n(500, 300_000), on.len());
         let work = |rank: &mut Rank, shard: &mut Shard<K, V>| {
             // Batches of different lengths, several times, so that buffers are used again and grow.
@@ -118,7 +118,7 @@ fn sanitizer_large_batches_are_sent() {
 
 #[test]
 fn one_rank_has_all_the_keys() {
-    fn body<K: Key, V: Value>(on: &Group) {
+    fn body<K: Key, V: Numeric>(on: &Group) {
         let n = on.n(600, 300_000);
         for bringer in 0..on.len() {
             let work = |rank: &mut Rank, shard: &mut Shard<K, V>| {
@@ -140,7 +140,7 @@ fn one_rank_has_all_the_keys() {
 
 #[test]
 fn one_rank_owns_all_the_keys() {
-    fn body<K: Key, V: Value>(on: &Group) {
+    fn body<K: Key, V: Numeric>(on: &Group) {
         let (n, ranks) = (on.n(100, 20_000), on.len());
         for owner in 0..ranks {
             let work = |rank: &mut Rank, shard: &mut Shard<K, V>| {
@@ -160,7 +160,7 @@ fn one_rank_owns_all_the_keys() {
 
 #[test]
 fn nobody_brings_anything() {
-    fn body<K: Key, V: Value>(on: &Group) {
+    fn body<K: Key, V: Numeric>(on: &Group) {
         let sharded = map::<K, V>(on);
         assert_eq!(sharded.insert(&[], &[]).unwrap(), 0);
         assert_eq!(sharded.remove(&[]).unwrap(), 0);
@@ -183,7 +183,7 @@ fn nobody_brings_anything() {
 
 #[test]
 fn lengths_that_differ_are_an_error_everywhere() {
-    fn body<K: Key, V: Value>(on: &Group) {
+    fn body<K: Key, V: Numeric>(on: &Group) {
         let sharded = map::<K, V>(on);
         let error = sharded.insert(&[key::<K>(1)], &[]).unwrap_err();
         assert!(matches!(

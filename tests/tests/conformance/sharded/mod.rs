@@ -21,13 +21,13 @@ mod verbs;
 mod wide;
 
 use gpumap::sharded::{Rank, Shard};
-use gpumap::{Key, Result, ShardedMap, Value};
+use gpumap::{Key, Numeric, Result, ShardedMap};
 use gpumap_tests::group::Group;
 use gpumap_tests::oracle::{Oracle, assert_same, paired};
 use gpumap_tests::{key, key_bits, value_bits};
 
 /// A map over a group, with fixed seeds.
-pub(super) fn map<K: Key, V: Value>(on: &Group) -> ShardedMap<K, V> {
+pub(super) fn map<K: Key, V: Numeric>(on: &Group) -> ShardedMap<K, V> {
     ShardedMap::with(on.ranks(), Some(5), |builder, share| {
         on.set_up(builder, share)
     })
@@ -36,7 +36,7 @@ pub(super) fn map<K: Key, V: Value>(on: &Group) -> ShardedMap<K, V> {
 
 /// Panics unless the map holds exactly these pairs, each on the rank that owns its key, as seen by
 /// `retrieve_all`, `len`, `get` and `contains`.
-fn assert_holds<K: Key, V: Value>(map: &ShardedMap<K, V>, expected: &Oracle) {
+fn assert_holds<K: Key, V: Numeric>(map: &ShardedMap<K, V>, expected: &Oracle) {
     let (keys, values) = map.retrieve_all().unwrap();
     assert_same(&paired(&keys, &values), expected, "retrieve_all");
     assert_eq!(map.len(), expected.len());

@@ -3,7 +3,7 @@
 use std::thread;
 
 use gpumap::sharded::{Rank, Shard};
-use gpumap::{Buffer, Error, Key, Output, Result, Stream, Value};
+use gpumap::{Buffer, Error, Key, Numeric, Output, Result, Stream};
 use gpumap_tests::group::Group;
 use gpumap_tests::oracle::{Oracle, assert_same, paired};
 use gpumap_tests::{key, key_bits, value, value_bits};
@@ -17,24 +17,24 @@ fn keys_of<K: Key>(range: std::ops::Range<u64>) -> Vec<K> {
         .collect()
 }
 
-fn value_of<K: Key, V: Value>(k: &K) -> V {
+fn value_of<K: Key, V: Numeric>(k: &K) -> V {
     value(key_bits(*k) ^ 0x55)
 }
 
-fn bits<V: Value>(values: &[V]) -> Vec<u64> {
+fn bits<V: Numeric>(values: &[V]) -> Vec<u64> {
     values.iter().map(|&v| value_bits(v)).collect()
 }
 
 /// What is in places that nothing should write to.
 const UNTOUCHED: u8 = 9;
 
-fn untouched<V: Value>(len: usize) -> Vec<V> {
+fn untouched<V: Numeric>(len: usize) -> Vec<V> {
     vec![value::<V>(!5); len]
 }
 
 #[test]
 fn answers_into_vectors_are_those_of_get() {
-    fn body<K: Key, V: Value>(on: &Group) {
+    fn body<K: Key, V: Numeric>(on: &Group) {
         let n = on.n(700, 300_000);
         let sharded = map::<K, V>(on);
         let keys: Vec<K> = keys_of(0..n as u64);
@@ -69,7 +69,7 @@ fn answers_into_vectors_are_those_of_get() {
 
 #[test]
 fn dumps_into_vectors_are_those_of_retrieve_all() {
-    fn body<K: Key, V: Value>(on: &Group) {
+    fn body<K: Key, V: Numeric>(on: &Group) {
         let n = on.n(700, 300_000);
         let sharded = map::<K, V>(on);
         let mut nothing: (Vec<K>, Vec<V>) = (Vec::new(), Vec::new());
@@ -115,7 +115,7 @@ fn dumps_into_vectors_are_those_of_retrieve_all() {
 /// A dump is of a moment between two calls: the pairs of whole batches.
 #[test]
 fn dumps_beside_stores_have_whole_batches() {
-    fn body<K: Key, V: Value>(on: &Group) {
+    fn body<K: Key, V: Numeric>(on: &Group) {
         let (each, batches) = (on.n(60, 20_000), 12);
         let sharded = map::<K, V>(on);
         let store = || {
@@ -144,7 +144,7 @@ fn dumps_beside_stores_have_whole_batches() {
 }
 
 /// Looks a batch up into outputs of any kind.
-fn ask<K: Key, V: Value>(
+fn ask<K: Key, V: Numeric>(
     rank: &mut Rank,
     shard: &mut Shard<K, V>,
     keys: &[K],
@@ -157,7 +157,7 @@ fn ask<K: Key, V: Value>(
 
 #[test]
 fn every_rank_has_outputs_of_its_own_kind() {
-    fn body<K: Key, V: Value>(on: &Group) {
+    fn body<K: Key, V: Numeric>(on: &Group) {
         let n = on.n(300, 100_000);
         let sharded = map::<K, V>(on);
         let all: Vec<K> = keys_of(0..n as u64);
@@ -190,7 +190,7 @@ fn every_rank_has_outputs_of_its_own_kind() {
 
 #[test]
 fn outputs_that_are_too_short_are_an_error_everywhere() {
-    fn body<K: Key, V: Value>(on: &Group) {
+    fn body<K: Key, V: Numeric>(on: &Group) {
         let sharded = map::<K, V>(on);
         let error = sharded.run(|rank, shard| {
             let stream = Stream::new(rank.device())?;

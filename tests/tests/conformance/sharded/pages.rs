@@ -2,7 +2,7 @@
 //! a map that holds each pair, as near its home as in a map that is filled by itself.
 
 use gpumap::sharded::{Rank, Shard};
-use gpumap::{Buffer, Key, ShardedMap, Stream, Value};
+use gpumap::{Buffer, Key, Numeric, ShardedMap, Stream};
 use gpumap_tests::Batch;
 use gpumap_tests::group::Group;
 use gpumap_tests::oracle::Oracle;
@@ -15,7 +15,7 @@ const SLOTS: usize = 8_192;
 
 #[test]
 fn pairs_lie_near_their_homes_however_many_stages_they_come_in() {
-    fn body<K: Key, V: Value>(on: &Group) {
+    fn body<K: Key, V: Numeric>(on: &Group) {
         // Ranks of one device work in turn, and eight take their time.
         if on.len() > 4 {
             return;

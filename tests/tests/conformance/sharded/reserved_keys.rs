@@ -2,7 +2,7 @@
 //! batches, and among others in large ones.
 
 use gpumap::sharded::{Rank, Shard};
-use gpumap::{Key, Merge, Value};
+use gpumap::{Key, Merge, Numeric};
 use gpumap_tests::group::Group;
 use gpumap_tests::oracle::{Oracle, assert_same, paired};
 use gpumap_tests::pairs::{mask, value_by};
@@ -19,7 +19,7 @@ fn keys_of<K: Key>(others: usize) -> Vec<K> {
 }
 
 /// What these keys hold when `writer` has stored them.
-fn held<K: Key, V: Value>(keys: &[K], writer: u8) -> Batch<K, V> {
+fn held<K: Key, V: Numeric>(keys: &[K], writer: u8) -> Batch<K, V> {
     Batch {
         keys: keys.to_vec(),
         values: keys.iter().map(|&k| value_by(k, writer)).collect(),
@@ -28,7 +28,7 @@ fn held<K: Key, V: Value>(keys: &[K], writer: u8) -> Batch<K, V> {
 
 #[test]
 fn every_verb_stores_finds_and_removes_them() {
-    fn body<K: Key, V: Value>(on: &Group) {
+    fn body<K: Key, V: Numeric>(on: &Group) {
         for others in [0, on.n(200, 100_000)] {
             let sharded = map::<K, V>(on);
             let keys = keys_of::<K>(others);
@@ -61,7 +61,7 @@ fn every_verb_stores_finds_and_removes_them() {
 }
 
 /// Lookups and dumps into memory of the caller.
-fn outputs<K: Key, V: Value>(sharded: &gpumap::ShardedMap<K, V>, right: &Batch<K, V>) {
+fn outputs<K: Key, V: Numeric>(sharded: &gpumap::ShardedMap<K, V>, right: &Batch<K, V>) {
     let n = right.len();
     let (mut values, mut found) = (vec![value::<V>(!7); n], vec![9; n]);
     sharded
@@ -81,7 +81,7 @@ fn outputs<K: Key, V: Value>(sharded: &gpumap::ShardedMap<K, V>, right: &Batch<K
 
 #[test]
 fn one_of_them_leaves_the_others_alone() {
-    fn body<K: Key, V: Value>(on: &Group) {
+    fn body<K: Key, V: Numeric>(on: &Group) {
         let sharded = map::<K, V>(on);
         let all = held::<K, V>(&keys_of(0), 1);
         sharded.insert(&all.keys, &all.values).unwrap();
@@ -103,7 +103,7 @@ fn one_of_them_leaves_the_others_alone() {
 /// All ranks bring them at once, each in a batch of its own.
 #[test]
 fn every_rank_brings_them() {
-    fn body<K: Key, V: Value>(on: &Group) {
+    fn body<K: Key, V: Numeric>(on: &Group) {
         let keys = keys_of::<K>(on.n(300, 20_000));
         let ranks = on.len() as u64;
         let work = |rank: &mut Rank, shard: &mut Shard<K, V>| {

@@ -3,7 +3,7 @@
 use std::thread;
 
 use gpumap::primitives::{Element, Predicate};
-use gpumap::{Buffer, Key, Stream, Value};
+use gpumap::{Buffer, Key, Numeric, Stream};
 use gpumap_tests::group::Group;
 use gpumap_tests::oracle::{Oracle, assert_same, paired};
 use gpumap_tests::pairs::nth_key;
@@ -13,7 +13,7 @@ use super::{map, on_groups};
 
 #[test]
 fn all_ranks_keep_what_one_map_would() {
-    fn body<K: Key + Element, V: Value + Element>(on: &Group) {
+    fn body<K: Key + Element, V: Numeric + Element>(on: &Group) {
         let n = on.n(900, 200_000) as u64;
         let batch = Batch::<K, V>::numbered(0..n, 1);
         let sharded = map::<K, V>(on);
@@ -47,7 +47,7 @@ fn all_ranks_keep_what_one_map_would() {
 
 #[test]
 fn every_pair_is_drained_once() {
-    fn body<K: Key, V: Value>(on: &Group) {
+    fn body<K: Key, V: Numeric>(on: &Group) {
         let n = on.n(600, 100_000) as u64;
         let batch = Batch::<K, V>::numbered(0..n, 1);
         let sharded = map::<K, V>(on);
@@ -76,7 +76,7 @@ fn every_pair_is_drained_once() {
 
 #[test]
 fn all_ranks_keep_the_keys_that_any_names() {
-    fn body<K: Key, V: Value>(on: &Group) {
+    fn body<K: Key, V: Numeric>(on: &Group) {
         let n = on.n(900, 200_000) as u64;
         let batch = Batch::<K, V>::numbered(0..n, 1);
         let sharded = map::<K, V>(on);
@@ -117,7 +117,7 @@ fn all_ranks_keep_the_keys_that_any_names() {
 
 #[test]
 fn maps_of_a_group_give_memory_back() {
-    fn body<K: Key, V: Value>(on: &Group) {
+    fn body<K: Key, V: Numeric>(on: &Group) {
         let n = on.n(900, 200_000) as u64;
         let batch = Batch::<K, V>::numbered(0..n, 1);
         let sharded = map::<K, V>(on);

@@ -165,6 +165,10 @@ fn removed_keys_leave_their_rows_until_these_are_dense() {
                 // Dense already.
                 let same: Vec<Vec<u32>> = oracles.0.iter_mut().map(Oracle::compact).collect();
                 assert_eq!(map.compact().unwrap(), same);
+                let before = map.capacity();
+                map.shrink_to_fit().unwrap();
+                assert!(map.capacity() <= before);
+                assert_eq!(map.compact().unwrap(), same);
             }
             insert(n / 3..n + 50 * round, &mut oracles);
             oracles.assert_same(&map);

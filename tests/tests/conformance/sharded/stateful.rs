@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use gpumap::{Key, Merge, ShardedMap, Value};
+use gpumap::{Key, Merge, Numeric, ShardedMap};
 use gpumap_tests::group::Group;
 use gpumap_tests::oracle::{self, Oracle, assert_same, paired};
 use gpumap_tests::pairs::{mask, patterns};
@@ -80,14 +80,14 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 /// A map, and what it must hold.
-struct Sequence<K: Key, V: Value> {
+struct Sequence<K: Key, V: Numeric> {
     map: ShardedMap<K, V>,
     oracle: Oracle,
     /// The keys that it is about: few, so that they meet again.
     keys: Vec<u64>,
 }
 
-impl<K: Key, V: Value> Sequence<K, V> {
+impl<K: Key, V: Numeric> Sequence<K, V> {
     fn new(on: &Group) -> Self {
         let scattered = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask(size_of::<K>());
         let all: HashSet<u64> = patterns(size_of::<K>())
@@ -275,7 +275,7 @@ impl<K: Key, V: Value> Sequence<K, V> {
 
 #[test]
 fn sequences_of_every_verb() {
-    fn body<K: Key, V: Value>(on: &Group) {
+    fn body<K: Key, V: Numeric>(on: &Group) {
         let config = Config {
             cases: on.n(4, 40) as u32,
             failure_persistence: None,

@@ -1,7 +1,7 @@
 //! Every verb, on the same input as one map and a `HashMap`.
 
 use gpumap::sharded::{Rank, Shard};
-use gpumap::{Error, Key, Merge, Result, Value};
+use gpumap::{Error, Key, Merge, Numeric, Result};
 use gpumap_tests::group::{Group, on_every_group};
 use gpumap_tests::oracle::Oracle;
 use gpumap_tests::pairs::{Edge, Ticket, patterns};
@@ -18,7 +18,7 @@ fn keys_of<K: Key>(n: usize) -> Vec<K> {
     keys.filter(|&k| seen.insert(key_bits(k))).take(n).collect()
 }
 
-fn body<K: Key, V: Value>(on: &Group) {
+fn body<K: Key, V: Numeric>(on: &Group) {
     let n = on.n(1_200, 400_000);
     let (sharded, one) = (map::<K, V>(on), on.one::<K, V>());
     let keys = keys_of::<K>(n);
@@ -131,7 +131,7 @@ fn a_group_does_what_one_map_does_with_other_types() {
 
 #[test]
 fn sets_over_a_group() {
-    fn body<K: Key, V: Value>(on: &Group) {
+    fn body<K: Key, V: Numeric>(on: &Group) {
         let n = on.n(800, 300_000);
         let sharded = map::<K, V>(on);
         let keys = keys_of::<K>(n);
@@ -153,7 +153,7 @@ fn sets_over_a_group() {
 
 #[test]
 fn repeated_keys_are_stored_once_with_one_of_their_values() {
-    fn body<K: Key, V: Value>(on: &Group) {
+    fn body<K: Key, V: Numeric>(on: &Group) {
         let n = on.n(2_000, 1_000_000);
         let kinds = n as u64 / 7 + 1;
         let keys: Vec<K> = (0..n as u64)
@@ -193,7 +193,7 @@ fn floats_are_merged_as_floats() {
 
 #[test]
 fn shards_of_one_group_do_not_mix() {
-    fn body<K: Key, V: Value>(on: &Group) {
+    fn body<K: Key, V: Numeric>(on: &Group) {
         let work = |rank: &mut Rank| -> Result<()> {
             let mut one = Shard::<K, V>::new(rank)?;
             let mut other = Shard::<K, V>::new(rank)?;
@@ -217,7 +217,7 @@ trait Bits {
     fn map_bits(self) -> Vec<Option<u64>>;
 }
 
-impl<V: Value> Bits for Vec<Option<V>> {
+impl<V: Numeric> Bits for Vec<Option<V>> {
     fn map_bits(self) -> Vec<Option<u64>> {
         self.into_iter().map(|v| v.map(value_bits)).collect()
     }

@@ -5,11 +5,11 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use gpumap::bytemuck::{Pod, bytes_of};
+use gpumap::bytemuck::bytes_of;
 use gpumap::op::{self, Execute};
-use gpumap::sharded::{GroupError, Rank, Ranks, WideShard};
+use gpumap::sharded::{GroupError, Rank, Ranks, Shard};
 use gpumap::{
-    Buffer, Error, Fault, Faults, Growth, Merge, Result, ShardedWideMap, Stream, Value, WideMap,
+    Buffer, Error, Fault, Faults, Growth, Map, Merge, Numeric, Result, ShardedMap, Stream,
 };
 use gpumap_tests::device::noting;
 use gpumap_tests::group::{Group, PATIENCE, cpu_devices, fresh_groups, on_every_group};
@@ -20,10 +20,10 @@ use super::one_device::{Fails, Kind, Verb, every_call_fails};
 use crate::rows::{key, keys};
 
 /// What keys and values have in these tests.
-trait Key: Pod + Send + Sync + PartialEq + Debug {}
-impl<K: Pod + Send + Sync + PartialEq + Debug> Key for K {}
-trait Held: Value + PartialEq + Debug {}
-impl<V: Value + PartialEq + Debug> Held for V {}
+trait Key: gpumap::Key + PartialEq + Debug {}
+impl<K: gpumap::Key + PartialEq + Debug> Key for K {}
+trait Held: Numeric + PartialEq + Debug {}
+impl<V: Numeric + PartialEq + Debug> Held for V {}
 
 /// Runs `body::<K, V>(&Group)` for these pairs, on every group.
 macro_rules! on_groups {
@@ -33,17 +33,17 @@ macro_rules! on_groups {
 }
 
 /// A map over a group, with a fixed seed of the owners.
-fn map<K: Key, V: Held>(on: &Group) -> ShardedWideMap<K, V> {
-    ShardedWideMap::with(on.ranks(), Some(5), |builder, _| builder.hash_seed(6)).unwrap()
+fn map<K: Key, V: Held>(on: &Group) -> ShardedMap<K, V> {
+    ShardedMap::with(on.ranks(), Some(5), |builder, _| builder.hash_seed(6)).unwrap()
 }
 
 /// What one map has.
-fn one<K: Key, V: Held>(on: &Group) -> WideMap<K, V> {
-    WideMap::new(&on.ranks().devices()[0]).unwrap()
+fn one<K: Key, V: Held>(on: &Group) -> Map<K, V> {
+    Map::new(&on.ranks().devices()[0]).unwrap()
 }
 
 /// Panics unless each rank has its keys of `one`, in the same order, and the map all of them.
-fn assert_same<K: Key, V: Held>(map: &ShardedWideMap<K, V>, one: &WideMap<K, V>) {
+fn assert_same<K: Key, V: Held>(map: &ShardedMap<K, V>, one: &Map<K, V>) {
     let (keys, values) = one.retrieve_all().unwrap();
     let mut pairs: Vec<(K, V)> = keys.iter().copied().zip(values.iter().copied()).collect();
     pairs.sort_by_key(|&(key, _)| map.owner(key));
@@ -269,7 +269,7 @@ fn batches_come_from_any_rank() {
             let first = |rank: u64| (0..rank).map(|rank| batch_of(rank).len()).sum::<usize>();
             let count = one.insert(&all, &values).unwrap();
             let held = one.get(&all).unwrap();
-            let work = |rank: &mut Rank, shard: &WideShard<K, V>| {
+            let work = |rank: &mut Rank, shard: &mut Shard<K, V>| {
                 let index = rank.index() as u64;
                 let batch = batch_of(index);
                 let range = first(index)..first(index + 1);
@@ -392,7 +392,7 @@ fn what_one_rank_cannot_remove_no_rank_does() {
     let mut devices = cpu_devices(2);
     devices[1] = devices[1].with_faults(&faults);
     let ranks = Ranks::with_timeout(&devices, PATIENCE).unwrap();
-    let map = ShardedWideMap::<u128, u32>::new(&ranks).unwrap();
+    let map = ShardedMap::<u128, u32>::new(&ranks).unwrap();
     let batch = keys::<u128>(0..200);
     map.insert(&batch, &[5; 200]).unwrap();
     let of_rank = |rank: usize| map.local(rank).unwrap().retrieve_all();
@@ -431,9 +431,9 @@ fn what_one_rank_refuses_all_do() {
         let results = on.ranks().run_each(|rank| {
             let is_last = rank.index() == last;
             // The owners are known from another one.
-            let probe = WideShard::<K, V>::with(rank, Some(5), |builder, _| builder)?;
+            let probe = Shard::<K, V>::with(rank, Some(5), |builder, _| builder)?;
             let own = held.iter().filter(|&&key| probe.owner(key) == last).count();
-            let shard = WideShard::<K, V>::with(rank, Some(5), |builder, _| match is_last {
+            let mut shard = Shard::<K, V>::with(rank, Some(5), |builder, _| match is_last {
                 true => builder.capacity(own + 2).growth(Growth::Fixed),
                 false => builder,
             })?;
@@ -486,7 +486,7 @@ fn what_one_rank_refuses_all_do() {
 /// Every call of the device of one rank fails in turn.
 #[test]
 fn failures_of_one_device() {
-    type Map = ShardedWideMap<u128, u64>;
+    type Map = ShardedMap<u128, u64>;
     fn batch() -> Vec<u128> {
         keys(20..200)
     }
@@ -544,8 +544,8 @@ fn calls_of_different_kinds_are_an_error_everywhere() {
         }
         noting(&group.to_string(), || {
             let results = group.ranks().run_each(|rank| {
-                let shard = WideShard::<u128, u64>::new(rank)?;
-                let other = WideShard::<u128, u64>::new(rank)?;
+                let mut shard = Shard::<u128, u64>::new(rank)?;
+                let mut other = Shard::<u128, u64>::new(rank)?;
                 let is_first = rank.index() == 0;
                 let outcomes = [
                     match is_first {
@@ -570,8 +570,8 @@ fn calls_of_different_kinds_are_an_error_everywhere() {
                     },
                     // As a shard of another kind of map, which is not made.
                     match is_first {
-                        true => WideShard::<u128, u32>::new(rank).map(drop),
-                        false => WideShard::<u64, u64>::new(rank).map(drop),
+                        true => Shard::<u128, u32>::new(rank).map(drop),
+                        false => Shard::<u64, u64>::new(rank).map(drop),
                     },
                 ];
                 outcomes.into_iter().for_each(assert_out_of_step);
@@ -625,8 +625,8 @@ fn files_are_those_of_maps_on_one_device() {
         one.insert(&batch, &values).unwrap();
         let mut bytes = Vec::new();
         assert_eq!(map.save_to(&mut bytes).unwrap(), batch.len() as u64);
-        let back = ShardedWideMap::<K, V>::load_from(on.ranks(), &bytes[..]).unwrap();
-        let at = WideMap::<K, V>::builder(one.device())
+        let back = ShardedMap::<K, V>::load_from(on.ranks(), &bytes[..]).unwrap();
+        let at = Map::<K, V>::builder(one.device())
             .load_from(&bytes[..])
             .unwrap();
         assert!(at.get(&batch).unwrap() == one.get(&batch).unwrap());
@@ -635,7 +635,7 @@ fn files_are_those_of_maps_on_one_device() {
         // And the other way.
         let mut bytes = Vec::new();
         one.save_to(&mut bytes).unwrap();
-        let back = ShardedWideMap::<K, V>::load_from(on.ranks(), &bytes[..]).unwrap();
+        let back = ShardedMap::<K, V>::load_from(on.ranks(), &bytes[..]).unwrap();
         assert!(back.get(&batch).unwrap() == one.get(&batch).unwrap());
     }
     on_groups!(body: [u32; 3] => f32, u128 => u64);

@@ -153,6 +153,49 @@ fn room_of_a_batch_that_failed_is_used_again() {
     on_every_device(body);
 }
 
+#[test]
+fn memory_is_given_back() {
+    fn body(on: &Target) {
+        let on = &on.with_memory_budget(1 << 30);
+        let map = StringRowMap::new(on.device()).unwrap();
+        let least = room(on, &map);
+        let mut oracle = Oracle::default();
+        let long: Vec<Vec<u8>> = (0..300).map(|i| format!("{i:1000}").into_bytes()).collect();
+        for part in long.chunks(50) {
+            assert_eq!(map.insert(part).unwrap(), oracle.insert(part).0);
+        }
+        map.trim();
+        let full = room(on, &map);
+
+        // What chunks have behind their strings is given back, and that of removed strings when rows are dense.
+        map.shrink_to_fit().unwrap();
+        oracle.assert_same(&map);
+        map.trim();
+        let tight = room(on, &map);
+        assert_eq!(tight.2, 300 * 1_000);
+        assert!(tight.0 < full.0, "{tight:?} of {full:?}");
+        assert_eq!(map.remove(&long[1..]).unwrap(), oracle.remove(&long[1..]));
+        map.shrink_to_fit().unwrap();
+        assert_eq!(map.byte_capacity(), 300 * 1_000);
+        assert_eq!(map.compact().unwrap(), oracle.compact());
+        map.shrink_to_fit().unwrap();
+        oracle.assert_same(&map);
+        map.trim();
+        let one = room(on, &map);
+        assert_eq!(one.2, 1_000);
+        assert!(one.0 < least.0 + 8_192, "{one:?} of {full:?}");
+
+        // It grows again, and gives all back.
+        assert_eq!(map.insert(&long).unwrap(), oracle.insert(&long).0);
+        oracle.assert_same(&map);
+        map.clear().unwrap();
+        map.shrink_to_fit().unwrap();
+        assert_eq!(map.byte_capacity(), 0);
+        assert_eq!(map.insert(&["", "again"]).unwrap(), [0, 1]);
+    }
+    on_every_device(body);
+}
+
 /// With more and more memory: of a compaction that has little, the room is what the strings need.
 #[test]
 fn refused_compactions_change_nothing() {

@@ -2,22 +2,17 @@
 
 use std::ptr;
 
-use bytemuck::Pod;
 use gpumap_kernels::cells::NO_CELL;
 
-use super::super::Key;
 use super::super::command::{Arrays, Batch, Command, Kind};
-use super::super::store::Outcome;
-use super::ArenaMap;
+use super::Core;
 use super::gate::Kind as Gated;
 use super::memory::Arena;
 use super::ring::Returned;
 use super::upkeep::Taken;
 use crate::array::{Array, ArrayMut};
 use crate::error::{Error, Result};
-use crate::input::Input;
 use crate::lock::ReadGuard;
-use crate::op::{self, Execute};
 use crate::scratch::{ScratchRole, Workspace, address_of};
 
 /// What has become of a batch, while the arena is still shared.
@@ -41,100 +36,7 @@ struct Ids {
     len: usize,
 }
 
-/// # Insert and update
-impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
-    /// Keeps the present value, unlike `HashMap::insert`: stores the pairs whose key is absent, and a present key
-    /// keeps its value ([`upsert`](Self::upsert) replaces it). Of several pairs of the batch with one key, one is
-    /// stored. Returns how many were.
-    ///
-    /// # Errors
-    /// [`Error::LengthMismatch`]; [`Error::OutOfMemory`], or [`Error::Full`] if the map does not grow,
-    /// and then nothing of the batch is in the map, unless that error says `partial`;
-    /// [`Error::CapacityOverflow`] beyond 2^32 cells; [`Error::WrongDevice`], [`Error::Poisoned`],
-    /// [`Error::Driver`].
-    pub fn insert(
-        &self,
-        keys: &(impl Input<K> + ?Sized),
-        values: &(impl Input<V> + ?Sized),
-    ) -> Result<usize> {
-        self.execute(op::insert(keys, values))
-    }
-
-    /// As [`insert`](Self::insert), and says for each pair whether it was stored.
-    ///
-    /// # Errors
-    /// As for [`insert`](Self::insert).
-    pub fn insert_with_outcome(
-        &self,
-        keys: &(impl Input<K> + ?Sized),
-        values: &(impl Input<V> + ?Sized),
-    ) -> Result<Vec<Outcome>> {
-        self.execute(op::insert(keys, values).each_outcome())
-    }
-
-    /// Stores pairs; a present key gets the new value. Of several pairs of the batch with one key, one
-    /// is there in the end. Returns how many keys were new. Waits for the calls that remove, and holds
-    /// new ones back.
-    ///
-    /// It costs one cell written and one number exchanged per pair, whatever the size of the map. The
-    /// cells that were replaced are idle until no call is in flight: so there must be memory for what
-    /// the map holds, and for the batch.
-    ///
-    /// # Errors
-    /// As for [`insert`](Self::insert).
-    pub fn upsert(
-        &self,
-        keys: &(impl Input<K> + ?Sized),
-        values: &(impl Input<V> + ?Sized),
-    ) -> Result<usize> {
-        self.execute(op::upsert(keys, values))
-    }
-
-    /// Stores pairs whose key is absent, and returns for each key the value that the map holds: its own
-    /// where it was stored, else the one that was there.
-    ///
-    /// ```
-    /// use gpumap::{ArenaMap, Device};
-    /// let map = ArenaMap::<u32, [u8; 12]>::new(&Device::cpu())?;
-    /// map.insert(&[1], &[*b"there before"])?;
-    /// let held = map.get_or_insert(&[1, 2], &[*b"not stored  ", *b"stored      "])?;
-    /// assert_eq!(held, [*b"there before", *b"stored      "]);
-    /// # Ok::<(), gpumap::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As for [`insert`](Self::insert).
-    pub fn get_or_insert(
-        &self,
-        keys: &(impl Input<K> + ?Sized),
-        values: &(impl Input<V> + ?Sized),
-    ) -> Result<Vec<V>> {
-        self.execute(op::get_or_insert(keys, values))
-    }
-
-    /// Gives present keys new values; absent keys stay absent, as by [`Map::update`](crate::Map::update). Returns how many
-    /// keys of the batch were present. Costs as much as [`upsert`](Self::upsert), and waits for the same calls.
-    ///
-    /// ```
-    /// use gpumap::{ArenaMap, Device};
-    /// let map = ArenaMap::<u32, [u8; 12]>::new(&Device::cpu())?;
-    /// map.insert(&[1], &[*b"there before"])?;
-    /// assert_eq!(map.update(&[1, 2], &[*b"there now   ", *b"not stored  "])?, 1);
-    /// assert_eq!(map.get(&[1, 2])?, [Some(*b"there now   "), None]);
-    /// # Ok::<(), gpumap::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::LengthMismatch`]; [`Error::OutOfMemory`] before anything is changed, for cells of the new values;
-    /// [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
-    pub fn update(
-        &self,
-        keys: &(impl Input<K> + ?Sized),
-        values: &(impl Input<V> + ?Sized),
-    ) -> Result<usize> {
-        self.execute(op::update(keys, values))
-    }
-
+impl Core {
     /// Stores a batch or updates present keys, and waits. Returns how many keys were new, or present. The outputs are at least as long as the keys.
     pub(super) fn store(&self, batch: Batch<'_>, outputs: Arrays<'_>) -> Result<usize> {
         let kind = match batch.kind {
@@ -143,7 +45,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             kind => kind,
         };
         let (keys, values, len) = (batch.keys, batch.values.each(), batch.keys.len());
-        self.ids.core().scratch.of_batch(|scratch| {
+        self.ids.scratch.of_batch(|scratch| {
             let _pass = replaces(kind).then(|| self.gate.enter(Gated::Replaces));
             let bytes = |output: &Option<ArrayMut<'_>>| {
                 let output = output.as_ref();
@@ -179,7 +81,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             arena.bytes_to_grow(batch.saturating_sub(arena.ring.free()))
         };
         let bytes = bytes.saturating_add(cells.unwrap_or(u64::MAX));
-        self.ids.core().too_large_to_stage(error, batch, bytes)
+        self.ids.too_large_to_stage(error, batch, bytes)
     }
 
     /// Stores keys and values, and waits. For each key there is a byte for what becomes of it, 1 where its pair was
@@ -230,7 +132,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             .take_cells(len)
             .map_err(|error| error.of_batch_with(staged))?;
         if len != 0 {
-            self.ids.core().or_poison(scratch, |scratch| {
+            self.ids.or_poison(scratch, |scratch| {
                 let stream = scratch.stream();
                 // SAFETY: all are as long as the batch, and the cells are this call's alone.
                 unsafe {
@@ -248,12 +150,12 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             out_values: ids.held.cast(),
             out_flags: ids.outcomes,
             default: u64::from(NO_CELL),
-            ..Command::of(Kind::Insert, self.ids.core().pair, len)
+            ..Command::of(Kind::Insert, self.ids.pair, len)
         };
         let new = match len {
             0 => Ok(0),
-            _ if kind.traits().stores => self.ids.core().store_all(scratch, job),
-            _ => self.ids.core().change_staged(scratch, job),
+            _ if kind.traits().stores => self.ids.store_all(scratch, job),
+            _ => self.ids.change_staged(scratch, job),
         };
         self.give_back(&arena, scratch, ids, kind, &new)?;
         match (new, grown) {
@@ -307,11 +209,11 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             }
             Err(Error::Full { partial: true, .. }) => [Some(not_stored), None],
             // The places of ids are unknown now; `clear` makes all of them free.
-            Err(_) if self.ids.core().expect_sound().is_err() => [None, None],
+            Err(_) if self.ids.expect_sound().is_err() => [None, None],
             // Nothing of it is there.
             Err(_) => [Some(own), None],
         };
-        self.ids.core().or_poison(scratch, |scratch| {
+        self.ids.or_poison(scratch, |scratch| {
             for returned in returned.into_iter().flatten() {
                 // SAFETY: all are as long as the batch. An id that was not stored is this call's, and so
                 // is one that it replaced; nothing else gives them back.

@@ -1,10 +1,11 @@
 //! The gate, with real threads (`tests/loom` has it in every order of events), and cells that are given back.
 
-use super::ArenaMap;
+use super::super::storage::Store;
+use super::Core;
 use super::gate::{Gate, Kind};
 use crate::sync::Mutex;
 use crate::testing::{on_each_back_end, on_every_device};
-use crate::{Device, Error, Result};
+use crate::{Device, Error, Map, Result};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -73,30 +74,37 @@ fn who_waits_holds_newcomers_of_the_other_kind_back() {
     assert_eq!(*order.lock(), [Kind::Removes, Kind::Replaces]);
 }
 
+fn core_of<K, V>(map: &Map<K, V>) -> &Core {
+    match &map.store {
+        Store::Cells(core) => core,
+        Store::Inline(_) | Store::Rows(_) => panic!("a map without cells"),
+    }
+}
+
 /// Other calls may have taken cells that were added for a batch before it is refused.
 #[test]
 fn cells_that_other_calls_have_taken_stay() {
     on_every_device(|device| {
-        let map = ArenaMap::<u64, [u32; 5]>::with_capacity(device, 10).unwrap();
-        let cells = map.stats().unwrap().cells;
-        let taken = map.take_cells(10 * cells).unwrap();
+        let map = Map::<u64, [u32; 5]>::with_capacity(device, 10).unwrap();
+        let cells = map.stats().unwrap().cells.unwrap().cells;
+        let taken = core_of(&map).take_cells(10 * cells).unwrap();
         let grown = taken.grown.unwrap();
         // As if these were for another call.
         drop(taken);
-        map.release_cells(grown);
-        assert!(map.stats().unwrap().cells >= 10 * cells);
+        core_of(&map).release_cells(grown);
+        assert!(map.stats().unwrap().cells.unwrap().cells >= 10 * cells);
         map.clear().unwrap();
-        map.release_cells(grown);
-        assert_eq!(map.stats().unwrap().cells, cells);
+        core_of(&map).release_cells(grown);
+        assert_eq!(map.stats().unwrap().cells.unwrap().cells, cells);
     });
 }
 
 /// What a map of large values is made of.
-fn arena_of(map: &ArenaMap<u64, [u32; 5]>) -> [usize; 4] {
+fn arena_of(map: &Map<u64, [u32; 5]>) -> [usize; 4] {
     let stats = map.stats().unwrap();
     map.trim();
-    let cells = [map.len(), map.capacity(), stats.cells];
-    [cells[0], cells[1], cells[2], stats.table.slots]
+    let cells = [map.len(), map.capacity(), stats.cells.unwrap().cells];
+    [cells[0], cells[1], cells[2], stats.slots]
 }
 
 /// The end of the keys of a batch that is refused.
@@ -104,7 +112,7 @@ const BATCH: usize = 12_000;
 
 #[test]
 fn a_refused_batch_of_large_values_leaves_neither_slots_nor_cells_behind() {
-    type Store = fn(&ArenaMap<u64, [u32; 5]>, &[u64], &[[u32; 5]]) -> Result<()>;
+    type Store = fn(&Map<u64, [u32; 5]>, &[u64], &[[u32; 5]]) -> Result<()>;
     let verbs: [(&str, Store); 4] = [
         ("insert", |map, keys, values| {
             map.insert(keys, values).map(drop)
@@ -128,7 +136,7 @@ fn a_refused_batch_of_large_values_leaves_neither_slots_nor_cells_behind() {
         let with = |more: u64| {
             let free = device.with_memory_budget(u64::MAX);
             let build = |device: &Device| {
-                let builder = ArenaMap::builder(device).hash_seed(1);
+                let builder = Map::builder(device).hash_seed(1);
                 let map = builder.capacity(2_000).build().unwrap();
                 let (keys, values) = batch(0..map.capacity());
                 map.insert(&keys, &values).unwrap();
@@ -188,8 +196,8 @@ fn a_refused_batch_of_large_values_leaves_neither_slots_nor_cells_behind() {
 fn a_reservation_of_cells_that_is_refused_takes_no_slots() {
     on_every_device(|device| {
         let device = device.with_memory_budget(1 << 20);
-        let map = ArenaMap::<u64, [u32; 60]>::with_capacity(&device, 500).unwrap();
-        let (held, slots) = (device.allocated_bytes(), map.stats().unwrap().table.slots);
+        let map = Map::<u64, [u32; 60]>::with_capacity(&device, 500).unwrap();
+        let (held, slots) = (device.allocated_bytes(), map.slots());
         map.trim();
         let refused = map.reserve(5_000);
         let Err(Error::OutOfMemory { needed, available }) = refused else {
@@ -197,7 +205,7 @@ fn a_reservation_of_cells_that_is_refused_takes_no_slots() {
         };
         assert!(needed > available && needed > 4_000 * 240);
         map.trim();
-        assert_eq!(map.stats().unwrap().table.slots, slots);
+        assert_eq!(map.slots(), slots);
         map.trim();
         assert_eq!(device.allocated_bytes(), held);
     });

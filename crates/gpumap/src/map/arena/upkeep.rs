@@ -2,21 +2,20 @@
 
 use std::sync::atomic::Ordering;
 
-use bytemuck::Pod;
-
-use super::super::{Growth, Key};
-use super::ArenaMap;
+use super::super::{Growth, Storage};
+use super::Core;
 use super::memory::Arena;
 use super::ring::Lease;
 #[cfg(doc)]
 use crate::error::Error as Errors;
 use crate::error::{Error, Result};
 use crate::lock::{ReadGuard, WriteGuard};
+use crate::primitives::Order;
 
 /// Where the cells of a map are: for tests.
 #[cfg(feature = "unstable-testing")]
 #[doc(hidden)]
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Audit {
     /// The ids of all cells.
     pub all: Vec<u32>,
@@ -47,7 +46,7 @@ pub(super) struct Grown {
 }
 
 /// # Capacity
-impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
+impl Core {
     /// Makes room for `more` pairs beyond those it has, and as many free cells. Waits for the calls in
     /// op.
     ///
@@ -56,7 +55,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// holds what it held. [`Poisoned`](Errors::Poisoned), [`Driver`](Errors::Driver).
     pub fn reserve(&self, more: usize) -> Result<()> {
         let mut arena = self.alone()?;
-        let before = self.ids.core().table.read().shape.clone();
+        let before = self.ids.table.read().shape.clone();
         self.ids.reserve(more)?;
         let grown = self.recycle(&mut arena).and_then(|()| {
             let missing = more.saturating_sub(arena.ring.free());
@@ -64,13 +63,13 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
         });
         grown.map(drop).map_err(|error| {
             // No other call has used the slots: all calls that store share the arena.
-            let Ok(mut table) = self.ids.core().exclusive() else {
+            let Ok(mut table) = self.ids.exclusive() else {
                 return error;
             };
             let taken = table.shape.bytes().saturating_sub(before.bytes());
-            self.ids.core().give_back(&mut table, before);
+            self.ids.give_back(&mut table, before);
             drop(table);
-            self.ids.core().scratch.freed(error.of_batch_with(taken))
+            self.ids.scratch.freed(error.of_batch_with(taken))
         })
     }
 
@@ -95,7 +94,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// # Errors
     /// [`Error::Driver`] if the driver refuses to wait for calls in flight.
     pub(super) fn alone(&self) -> Result<WriteGuard<'_, Arena>> {
-        self.ids.core().state.alone(&self.arena)
+        self.ids.state.alone(&self.arena)
     }
 
     /// Cells for the pairs of a batch. If there are too few free ones, waits until no call is in flight, makes those
@@ -118,8 +117,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             // The slots come later. All keys may be new.
             let slots = self
                 .ids
-                .core()
-                .bytes_to_store(&self.ids.core().table.read(), cells, cells);
+                .bytes_to_store(&self.ids.table.read(), cells, cells);
             let bytes = arena.bytes_to_grow(missing).unwrap_or(u64::MAX);
             error.of_batch_of(bytes.saturating_add(slots))
         })?;
@@ -152,14 +150,10 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
     /// Makes the cells free that were retired. No call is in flight. If it fails, it is unknown where
     /// the ring on the device begins.
     fn recycle(&self, arena: &mut Arena) -> Result<()> {
-        self.ids.core().expect_sound()?;
+        self.ids.expect_sound()?;
         let recycled = arena.ring.recycle();
         if recycled.is_err() {
-            self.ids
-                .core()
-                .state
-                .poisoned
-                .store(true, Ordering::Release);
+            self.ids.state.poisoned.store(true, Ordering::Release);
         }
         recycled
     }
@@ -182,7 +176,7 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
             Err(Error::OutOfMemory { .. } | Error::CapacityOverflow { .. })
         ) {
             // What earlier calls have left for later ones.
-            self.ids.core().scratch.trim();
+            self.ids.scratch.trim();
             grown = arena.grow(missing);
         }
         self.cells.store(arena.cells.count(), Ordering::Release);
@@ -191,7 +185,11 @@ impl<K: Key, V: Pod + Send + Sync> ArenaMap<K, V> {
 
     /// The ids that slots have. The caller has the arena alone.
     pub(super) fn stored_ids(&self) -> Result<Vec<u32>> {
-        self.ids.retrieve_all().map(|(_, ids)| ids)
+        let ids: &dyn Storage = &self.ids;
+        match self.ids.pair.key {
+            4 => ids.retrieve_all::<u32, _>(Order::Any).map(|(_, ids)| ids),
+            _ => ids.retrieve_all::<u64, _>(Order::Any).map(|(_, ids)| ids),
+        }
     }
 
     /// Every cell, by where its id is: for tests. Waits for the calls in flight.

@@ -2,7 +2,7 @@
 
 use crate::input::Input;
 use crate::map::command::{Command, Kind};
-use crate::map::{Key, Map, Pair, Value};
+use crate::map::{Key, Map, Numeric, Pair};
 use crate::scratch::{ScratchRole, Workspace};
 use crate::testing::{on_each_back_end, on_every_device};
 use crate::{Answer, Buffer, Device, Growth, Merge, Operation, Stream};
@@ -16,7 +16,7 @@ use crate::map::tuning::{RESIDENT_WARPS, Tuning};
 
 const N: usize = 2_000;
 
-fn map<K: Key, V: Value>(device: &Device) -> Map<K, V> {
+fn map<K: Key, V: Numeric>(device: &Device) -> Map<K, V> {
     Map::builder(device)
         .capacity(2 * N)
         .page_slabs(8)
@@ -49,7 +49,7 @@ fn job(scratch: &mut Workspace, keys: &[u64]) -> Command {
 fn large_batches_into_empty_maps_are_built_from() {
     on_every_device(|device| {
         let map = map::<u64, u64>(device);
-        let mut scratch = map.core.scratch.take().unwrap();
+        let mut scratch = map.inline().scratch.take().unwrap();
         let keys: Vec<u64> = (0..N as u64).collect();
         let whole = job(&mut scratch, &keys);
         let others = [
@@ -71,26 +71,32 @@ fn large_batches_into_empty_maps_are_built_from() {
             },
         ];
         for (i, other) in others.iter().enumerate() {
-            assert!(map.core.alone_to_build(other).is_none(), "the job at {i}");
+            assert!(
+                map.inline().alone_to_build(other).is_none(),
+                "the job at {i}"
+            );
         }
         {
-            let _reader = map.core.table.read();
-            assert!(map.core.alone_to_build(&whole).is_none(), "beside a reader");
+            let _reader = map.inline().table.read();
+            assert!(
+                map.inline().alone_to_build(&whole).is_none(),
+                "beside a reader"
+            );
         }
-        let mut table = map.core.alone_to_build(&whole).unwrap();
+        let mut table = map.inline().alone_to_build(&whole).unwrap();
         let stored = map
-            .core
+            .inline()
             .build_from(&mut table, &mut scratch, whole)
             .unwrap();
         assert_eq!(stored, Some(N));
         // Now it is not empty any more.
         let stored = map
-            .core
+            .inline()
             .build_from(&mut table, &mut scratch, whole)
             .unwrap();
         assert_eq!(stored, None);
         drop(table);
-        assert!(map.core.alone_to_build(&whole).is_none());
+        assert!(map.inline().alone_to_build(&whole).is_none());
         assert_eq!(map.len(), N);
         assert_eq!(
             map.get(&keys).unwrap(),
@@ -157,7 +163,7 @@ fn marks_hold_until_a_pair_is_stored_in_another_way() {
     on_each_back_end(|device| {
         let keys: Vec<u64> = (0..2 * N as u64).collect();
         let (first, second) = keys.split_at(N);
-        let is_marked = |map: &Map<u64, u64>| map.core.table.read().is_marked();
+        let is_marked = |map: &Map<u64, u64>| map.inline().table.read().is_marked();
         let built = |name| {
             let map: Map<u64, u64> = Map::builder(device)
                 .capacity(4 * N)
@@ -202,7 +208,7 @@ fn emptied_maps_are_built_without_their_tombstones() {
         let second: Vec<u64> = (5 << 32..(5 << 32) + N as u64).collect();
         assert_eq!(map.insert(&second, &second).unwrap(), N);
         assert_eq!(map.stats().unwrap().tombstones, 0);
-        assert_eq!(map.core.state.occupancy.used(), N);
+        assert_eq!(map.inline().state.occupancy.used(), N);
     });
 }
 
@@ -210,18 +216,18 @@ fn emptied_maps_are_built_without_their_tombstones() {
 fn batches_are_sorted_unless_a_bin_runs_over() {
     on_every_device(|device| {
         let map = map::<u64, u64>(device);
-        let mut scratch = map.core.scratch.take().unwrap();
-        let table = map.core.table.read();
+        let mut scratch = map.inline().scratch.take().unwrap();
+        let table = map.inline().table.read();
         let keys: Vec<u64> = (0..N as u64).collect();
         let whole = job(&mut scratch, &keys);
-        let sorted = map.core.sorted(&mut scratch, &whole, true).unwrap();
+        let sorted = map.inline().sorted(&mut scratch, &whole, true).unwrap();
         assert!(sorted.is_some());
         let answered = Command {
             out_values: ptr::dangling_mut(),
             ..whole
         };
         assert!(
-            map.core
+            map.inline()
                 .sorted(&mut scratch, &answered, true)
                 .unwrap()
                 .is_none()
@@ -230,15 +236,15 @@ fn batches_are_sorted_unless_a_bin_runs_over() {
         let equal = vec![7; N];
         let equal = job(&mut scratch, &equal);
         assert!(
-            map.core
+            map.inline()
                 .sorted(&mut scratch, &equal, true)
                 .unwrap()
                 .is_none()
         );
         drop(table);
-        let mut table = map.core.alone_to_build(&equal).unwrap();
+        let mut table = map.inline().alone_to_build(&equal).unwrap();
         let stored = map
-            .core
+            .inline()
             .build_from(&mut table, &mut scratch, equal)
             .unwrap();
         assert_eq!(stored, None);
@@ -252,9 +258,9 @@ fn lookups_are_sorted_unless_a_bin_runs_over() {
         let keys: Vec<u64> = (0..N as u64).collect();
         map.insert(&keys, &keys).unwrap();
         let asked: Vec<u64> = (N as u64 / 2..).take(N).collect();
-        let mut scratch = map.core.scratch.take().unwrap();
+        let mut scratch = map.inline().scratch.take().unwrap();
         let staged = job(&mut scratch, &asked).keys;
-        let table = map.core.table.read();
+        let table = map.inline().table.read();
         let mut values = Buffer::<u64>::unwritten(scratch.stream(), N).unwrap();
         let mut found = Buffer::<u8>::unwritten(scratch.stream(), N).unwrap();
         let (out_values, out_flags) = (values.as_mut_ptr().cast(), found.as_mut_ptr());
@@ -264,9 +270,11 @@ fn lookups_are_sorted_unless_a_bin_runs_over() {
                 default: 5,
                 out_values,
                 out_flags,
-                ..Command::of(Kind::Get, map.core.pair, len)
+                ..Command::of(Kind::Get, map.inline().pair, len)
             };
-            map.core.look_up_sorted(&table, scratch, look_up).unwrap()
+            map.inline()
+                .look_up_sorted(&table, scratch, look_up)
+                .unwrap()
         };
         assert!(look_up(&mut scratch, staged, N));
         let held = |i: usize| i < N / 2;
@@ -332,20 +340,20 @@ fn pages_are_made_if_they_fit_a_block() {
                 .bulk_from([N, N, usize::MAX])
                 .build()
                 .unwrap();
-            let mut scratch = map.core.scratch.take().unwrap();
+            let mut scratch = map.inline().scratch.take().unwrap();
             let whole = job(&mut scratch, &keys);
             {
-                let mut table = map.core.alone_to_build(&whole).unwrap();
+                let mut table = map.inline().alone_to_build(&whole).unwrap();
                 let built = map
-                    .core
+                    .inline()
                     .build_from(&mut table, &mut scratch, whole)
                     .unwrap();
                 assert_eq!(built, Some(N), "{kib} KiB");
             }
             map.remove(&keys[1..]).unwrap();
-            let mut table = map.core.alone_to_build(&whole).unwrap();
+            let mut table = map.inline().alone_to_build(&whole).unwrap();
             let filled = map
-                .core
+                .inline()
                 .build_from(&mut table, &mut scratch, whole)
                 .unwrap();
             assert_eq!(filled, fills, "{kib} KiB");
@@ -375,7 +383,7 @@ fn parts_are_as_long_as_the_l2_allows() {
 
 /// Merges keys with one value for all, on the host, on the device and on a stream, and compares with what merging a
 /// batch of such values does.
-fn one_value_is_that_of_every_key<K: Key, V: Value + PartialEq + std::fmt::Debug>(
+fn one_value_is_that_of_every_key<K: Key, V: Numeric + PartialEq + std::fmt::Debug>(
     device: &Device,
     key: impl Fn(u64) -> K,
     value: V,
@@ -467,7 +475,7 @@ fn one_value_serves_all_keys_of_a_merge() {
 fn one_value_takes_no_place_in_bins() {
     on_every_device(|device| {
         let map = map::<u64, u64>(device);
-        let mut scratch = map.core.scratch.take().unwrap();
+        let mut scratch = map.inline().scratch.take().unwrap();
         let keys: Vec<u64> = (0..N as u64).collect();
         let pairs = job(&mut scratch, &keys);
         let same = Command {
@@ -476,7 +484,11 @@ fn one_value_takes_no_place_in_bins() {
             ..pairs
         };
         let mut bytes = |job| {
-            let sorted = map.core.sorted(&mut scratch, &job, true).unwrap().unwrap();
+            let sorted = map
+                .inline()
+                .sorted(&mut scratch, &job, true)
+                .unwrap()
+                .unwrap();
             sorted.bytes()
         };
         assert_eq!(bytes(same) * 2, bytes(pairs));

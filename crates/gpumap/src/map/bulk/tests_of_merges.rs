@@ -9,7 +9,7 @@ use gpumap_simt::atomic::part::Update;
 
 use crate::input::Input;
 use crate::map::command::{Command, Kind};
-use crate::map::{Key, Map, Pair, Value};
+use crate::map::{Key, Map, Numeric, Pair};
 use crate::scratch::{ScratchRole, Workspace};
 use crate::testing::{on_each_back_end, on_every_device};
 use crate::{Device, Growth, Merge, Number};
@@ -20,7 +20,7 @@ use super::plan::Pages;
 const N: usize = 1_500;
 
 /// A map of small pages, or of one that is as large as any.
-fn map<K: Key, V: Value>(device: &Device, capacity: usize, page_slabs: u32) -> Map<K, V> {
+fn map<K: Key, V: Numeric>(device: &Device, capacity: usize, page_slabs: u32) -> Map<K, V> {
     Map::builder(device)
         .capacity(capacity)
         .page_slabs(page_slabs)
@@ -32,7 +32,7 @@ fn map<K: Key, V: Value>(device: &Device, capacity: usize, page_slabs: u32) -> M
 }
 
 /// A merge of a batch that lies on the device.
-fn job<K: Key, V: Value>(
+fn job<K: Key, V: Numeric>(
     scratch: &mut Workspace,
     keys: &[K],
     values: &[V],
@@ -55,16 +55,21 @@ fn job<K: Key, V: Value>(
 }
 
 /// Merges by pages, if the map does: how many keys were new.
-fn by_pages<K: Key, V: Value>(
+fn by_pages<K: Key, V: Numeric>(
     map: &Map<K, V>,
     keys: &[K],
     values: &[V],
     merge: Merge,
 ) -> Option<usize> {
-    let mut scratch = map.core.scratch.take().unwrap();
+    let mut scratch = map.inline().scratch.take().unwrap();
     let job = job(&mut scratch, keys, values, merge);
-    let mut table = map.core.alone_to_build(&job).expect("pages can be made");
-    map.core.build_from(&mut table, &mut scratch, job).unwrap()
+    let mut table = map
+        .inline()
+        .alone_to_build(&job)
+        .expect("pages can be made");
+    map.inline()
+        .build_from(&mut table, &mut scratch, job)
+        .unwrap()
 }
 
 /// What a map is to hold.
@@ -72,7 +77,7 @@ fn by_pages<K: Key, V: Value>(
 struct Model(HashMap<Vec<u8>, Vec<u8>>);
 
 /// Values as the tests make them and merge them on the host.
-trait Merged: Value + PartialEq + Debug {
+trait Merged: Numeric + PartialEq + Debug {
     fn of(i: u64) -> Self;
     fn merged(self, merge: Merge, other: Self) -> Self;
 }
@@ -262,10 +267,10 @@ fn present_keys_are_merged_by_pages_that_have_no_room() {
         let most = map.capacity();
         let keys: Vec<u64> = (0..most as u64).collect();
         map.insert(&keys, &values(most, 1)).unwrap();
-        let mut scratch = map.core.scratch.take().unwrap();
+        let mut scratch = map.inline().scratch.take().unwrap();
         let all: Vec<u32> = values(most, 2);
         assert!(
-            map.core
+            map.inline()
                 .alone_to_build(&job(&mut scratch, &keys, &all, Merge::Max))
                 .is_none()
         );
@@ -287,7 +292,7 @@ fn a_batch_with_few_present_keys_does_not_try_pages_without_room() {
 
 /// Keys that call a page home.
 fn keys_of_page(map: &Map<u64, u64>, page: u64) -> impl Iterator<Item = u64> {
-    let (shape, seed) = (map.core.table.read().shape.clone(), map.core.seed);
+    let (shape, seed) = (map.inline().table.read().shape.clone(), map.inline().seed);
     (0..).filter(move |&key| Pages::of(&shape).home(KeyHash::new(key, seed)) == page)
 }
 
@@ -302,7 +307,7 @@ fn pairs_that_crowd_a_page_are_merged_once() {
         // So many with one home that the list is too short for those that find no room there; and so few that it is not.
         for (times, keys) in [(1, 2_900), (1, 2_000), (100, 29), (3, 700)] {
             let map = map::<u64, u64>(device, 4_000, 512);
-            let pages = map.core.table.read().shape.pages.iter().sum::<u32>();
+            let pages = map.inline().table.read().shape.pages.iter().sum::<u32>();
             assert!(pages >= 2, "{pages}");
             let mut model = Model::default();
             let keys: Vec<u64> = keys_of_page(&map, 1).take(keys).collect();
@@ -329,13 +334,15 @@ fn values_of_present_keys_are_replaced_by_pages() {
         let keys: Vec<u32> = (0..N as u32).collect();
         map.insert(&keys, &keys).unwrap();
         let upsert = |keys: &[u32], values: &[u32]| {
-            let mut scratch = map.core.scratch.take().unwrap();
+            let mut scratch = map.inline().scratch.take().unwrap();
             let job = Command {
                 kind: Kind::Merge(Update::Replace),
                 ..job(&mut scratch, keys, values, Merge::Add)
             };
-            let mut table = map.core.alone_to_build(&job).unwrap();
-            map.core.build_from(&mut table, &mut scratch, job).unwrap()
+            let mut table = map.inline().alone_to_build(&job).unwrap();
+            map.inline()
+                .build_from(&mut table, &mut scratch, job)
+                .unwrap()
         };
         let both: Vec<u32> = (N as u32 / 2..)
             .take(N)
@@ -364,14 +371,16 @@ fn one_value_of_all_keys_is_merged_by_pages() {
         let map = map::<u64, u64>(device, 4 * N, 8);
         let keys: Vec<u64> = (0..2 * N as u64).map(|i| i % N as u64).collect();
         let merge = || {
-            let mut scratch = map.core.scratch.take().unwrap();
+            let mut scratch = map.inline().scratch.take().unwrap();
             let job = Command {
                 values: ptr::null(),
                 value: 5,
                 ..job(&mut scratch, &keys, &keys, Merge::Add)
             };
-            let mut table = map.core.alone_to_build(&job).unwrap();
-            map.core.build_from(&mut table, &mut scratch, job).unwrap()
+            let mut table = map.inline().alone_to_build(&job).unwrap();
+            map.inline()
+                .build_from(&mut table, &mut scratch, job)
+                .unwrap()
         };
         assert_eq!([merge(), merge()], [Some(N), Some(0)]);
         let (_, values) = map.retrieve_all().unwrap();
@@ -401,10 +410,10 @@ fn keys_that_come_often_are_combined_before_they_are_sorted() {
     on_every_device(|device| {
         let many = 6 * 1024;
         let map = map::<u64, u64>(device, many, 8);
-        let mut scratch = map.core.scratch.take().unwrap();
+        let mut scratch = map.inline().scratch.take().unwrap();
         let mut sorted = |keys: &[u64], combines| {
             let job = job(&mut scratch, keys, keys, Merge::Add);
-            let sorted = map.core.pairs_to_bins(&mut scratch, &job, 4, combines);
+            let sorted = map.inline().pairs_to_bins(&mut scratch, &job, 4, combines);
             let sorted = sorted.unwrap();
             sorted.map(|sorted| sorted.in_bins().combined.is_some())
         };

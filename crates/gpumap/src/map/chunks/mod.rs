@@ -26,8 +26,10 @@ use std::iter::FusedIterator;
 pub use chunk::Chunk;
 use pipeline::Pipeline;
 
-use super::{Key, Map, Value};
+use super::storage::Store;
+use super::{Core, Key, Layout, Map, Value, arena};
 use crate::error::Result;
+use crate::persist::Stored;
 
 /// # Dump in chunks
 impl<K: Key, V: Value> Map<K, V> {
@@ -70,10 +72,18 @@ impl<K: Key, V: Value> Map<K, V> {
     /// From `next`: [`Error::OutOfMemory`](crate::Error::OutOfMemory),
     /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
     pub fn chunks(&self, pairs: usize) -> Chunks<'_, K, V> {
-        Chunks {
-            map: self,
-            state: State::New { pairs },
+        const {
+            assert!(
+                !matches!(Layout::of::<K, V>(), Layout::Rows),
+                "maps of the layout `Rows` have no `chunks`, which hold no lock between two of them: use `for_each_chunk`"
+            );
         }
+        let of = match &self.store {
+            Store::Inline(core) => Of::Inline(TableChunks::of(core, pairs)),
+            Store::Cells(core) => Of::Cells(core, TableChunks::of(&core.ids, pairs)),
+            Store::Rows(_) => unreachable!("the types choose the layout"),
+        };
+        Chunks { of }
     }
 
     /// Hands all pairs to `take` in chunks of about `pairs`, until that fails: the form of [`chunks`](Self::chunks) that every map
@@ -98,13 +108,47 @@ impl<K: Key, V: Value> Map<K, V> {
         pairs: usize,
         mut take: impl FnMut(&Chunk<K, V>) -> Result<()>,
     ) -> Result<()> {
-        self.chunks(pairs).try_for_each(|chunk| take(&chunk?))
+        self.give_chunks(pairs, &mut take)
     }
 }
 
 /// All pairs of a map, part by part; made by [`Map::chunks`].
 pub struct Chunks<'m, K: Key, V: Value> {
-    map: &'m Map<K, V>,
+    of: Of<'m, K, V>,
+}
+
+enum Of<'m, K: Key, V: Value> {
+    Inline(TableChunks<'m, K, V>),
+    Cells(&'m arena::Core, TableChunks<'m, K, u32>),
+}
+
+impl<K: Key, V: Value> Iterator for Chunks<'_, K, V> {
+    type Item = Result<Chunk<K, V>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match &mut self.of {
+            Of::Inline(chunks) => chunks.next(),
+            Of::Cells(core, ids) => core.next_chunk(ids).transpose(),
+        }
+    }
+}
+
+impl<K: Key, V: Value> FusedIterator for Chunks<'_, K, V> {}
+
+impl<K: Key, V: Value> fmt::Debug for Chunks<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut tuple = f.debug_tuple("Chunks");
+        match &self.of {
+            Of::Inline(chunks) => tuple.field(chunks),
+            Of::Cells(_, ids) => tuple.field(ids),
+        };
+        tuple.finish()
+    }
+}
+
+/// [`Chunks`] of a table.
+pub(crate) struct TableChunks<'m, K: Key, V: Value> {
+    map: &'m Core,
     state: State<'m, K, V>,
 }
 
@@ -117,7 +161,15 @@ enum State<'m, K: Key, V: Value> {
     Done,
 }
 
-impl<K: Key, V: Value> Chunks<'_, K, V> {
+impl<'m, K: Key, V: Value> TableChunks<'m, K, V> {
+    /// Those of a table with such keys and values.
+    pub(crate) fn of(map: &'m Core, pairs: usize) -> Self {
+        Self {
+            map,
+            state: State::New { pairs },
+        }
+    }
+
     fn advance(&mut self) -> Result<Option<Chunk<K, V>>> {
         if let State::New { pairs } = self.state {
             self.state = State::Running(Box::new(Pipeline::new(self.map, pairs)?));
@@ -129,7 +181,7 @@ impl<K: Key, V: Value> Chunks<'_, K, V> {
     }
 }
 
-impl<K: Key, V: Value> Iterator for Chunks<'_, K, V> {
+impl<K: Key, V: Value> Iterator for TableChunks<'_, K, V> {
     type Item = Result<Chunk<K, V>>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -141,16 +193,16 @@ impl<K: Key, V: Value> Iterator for Chunks<'_, K, V> {
     }
 }
 
-impl<K: Key, V: Value> FusedIterator for Chunks<'_, K, V> {}
+impl<K: Key, V: Value> FusedIterator for TableChunks<'_, K, V> {}
 
-impl<K: Key, V: Value> fmt::Debug for Chunks<'_, K, V> {
+impl<K: Key, V: Value> fmt::Debug for TableChunks<'_, K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
             State::New { .. } => "new",
             State::Running(_) => "running",
             State::Done => "done",
         };
-        f.debug_struct("Chunks")
+        f.debug_struct("TableChunks")
             .field("map", self.map)
             .field("state", &state)
             .finish()

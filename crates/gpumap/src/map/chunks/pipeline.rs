@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::event::{Event, Timing};
 use crate::map::retrieve::Dump;
 use crate::map::table::Table;
-use crate::map::{Key, Map, Value};
+use crate::map::{Core, Key, Value};
 use crate::primitives::Order;
 use crate::scratch::Scratch;
 use crate::stream::Stream;
@@ -47,10 +47,10 @@ struct Copying<K, V> {
 }
 
 impl<'m, K: Key, V: Value> Pipeline<'m, K, V> {
-    pub fn new(map: &'m Map<K, V>, pairs: usize) -> Result<Self> {
-        let scratch = map.core().scratch.take()?;
+    pub fn new(map: &'m Core, pairs: usize) -> Result<Self> {
+        let scratch = map.scratch.take()?;
         let copies = Stream::of_calls(map.device())?;
-        let table = map.core().table.read().share(&copies)?;
+        let table = map.table.read().share(&copies)?;
         let (_, chunks) = table.chunks()?;
         let chunk_slots = (CHUNK_SLABS * table.shape.slab_slots) as usize;
         let step = u32::try_from(pairs / chunk_slots)
@@ -81,7 +81,7 @@ impl<'m, K: Key, V: Value> Pipeline<'m, K, V> {
     }
 
     /// The next part, once it has arrived. The one after it is on its way then.
-    pub fn advance(&mut self, map: &'m Map<K, V>) -> Result<Option<Chunk<K, V>>> {
+    pub fn advance(&mut self, map: &'m Core) -> Result<Option<Chunk<K, V>>> {
         if self.copying.is_none() {
             self.copying = self.launch(map)?;
         }
@@ -99,7 +99,7 @@ impl<'m, K: Key, V: Value> Pipeline<'m, K, V> {
     }
 
     /// Dumps the next part that is not empty and queues its copy; none at the end of the table.
-    fn launch(&mut self, map: &Map<K, V>) -> Result<Option<Copying<K, V>>> {
+    fn launch(&mut self, map: &Core) -> Result<Option<Copying<K, V>>> {
         let len = loop {
             if self.next == self.chunks {
                 return Ok(None);
@@ -131,14 +131,14 @@ impl<'m, K: Key, V: Value> Pipeline<'m, K, V> {
 
     /// Dumps the next part into the buffers whose turn it is, and waits. Returns how many pairs it
     /// has. The copy of what was in the buffers before has ended: its part went to the caller.
-    fn dump(&mut self, map: &Map<K, V>) -> Result<usize> {
+    fn dump(&mut self, map: &Core) -> Result<usize> {
         let (chunks, _) = self.table.chunks()?;
         let first = u64::from(self.next);
         let count = self.step.min(self.chunks - self.next);
         let (keys, values) = &mut self.buffers[self.turn];
         let (keys, values) = (keys.as_mut_ptr().cast(), values.as_mut_ptr().cast());
         // Keeps away what empties or frees slabs.
-        let _lock = map.core().table.read();
+        let _lock = map.table.read();
         let dump = Dump {
             chunks: Chunks { first, ..chunks },
             count,
@@ -147,7 +147,7 @@ impl<'m, K: Key, V: Value> Pipeline<'m, K, V> {
             values,
             room: self.room,
         };
-        let pairs = map.core().dump(&dump, &mut self.scratch)?;
+        let pairs = map.dump(&dump, &mut self.scratch)?;
         self.next += count;
         Ok(pairs)
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::device::Device;
-use crate::map::{Key, Map, Value};
+use crate::map::{Key, Map, Numeric};
 use crate::testing::{on_each_back_end, on_every_device};
 use crate::{Buffer, Growth, Merge, Operation, Stream};
 
@@ -15,7 +15,7 @@ const LESS: usize = 6_000;
 type Store<K, V> = fn(&Map<K, V>, &[K], &[V]) -> Result<()>;
 
 /// Every verb that stores and may grow the map.
-fn verbs<K: Key, V: Value>() -> [(&'static str, Store<K, V>); 9] {
+fn verbs<K: Key, V: Numeric>() -> [(&'static str, Store<K, V>); 9] {
     [
         ("insert", |map, keys, values| {
             map.insert(keys, values).map(drop)
@@ -51,7 +51,7 @@ fn verbs<K: Key, V: Value>() -> [(&'static str, Store<K, V>); 9] {
 }
 
 /// Keys with these numbers, and a value for each.
-fn pairs<K: Key, V: Value>(numbers: std::ops::Range<usize>) -> (Vec<K>, Vec<V>) {
+fn pairs<K: Key, V: Numeric>(numbers: std::ops::Range<usize>) -> (Vec<K>, Vec<V>) {
     let key = |i: usize| {
         let mut key = K::zeroed();
         let bytes = (i as u64).to_le_bytes();
@@ -63,7 +63,7 @@ fn pairs<K: Key, V: Value>(numbers: std::ops::Range<usize>) -> (Vec<K>, Vec<V>) 
 }
 
 /// A map with as many pairs as it was built for.
-fn full<K: Key, V: Value>(device: &Device, submaps: Option<u32>) -> Map<K, V> {
+fn full<K: Key, V: Numeric>(device: &Device, submaps: Option<u32>) -> Map<K, V> {
     let builder = Map::builder(device).capacity(SMALL).hash_seed(1);
     let builder = match submaps {
         Some(submaps) => builder.submaps(submaps).page_slabs(4),
@@ -76,11 +76,11 @@ fn full<K: Key, V: Value>(device: &Device, submaps: Option<u32>) -> Map<K, V> {
     map
 }
 
-fn shape_of<K: Key, V: Value>(map: &Map<K, V>) -> [usize; 4] {
+fn shape_of<K: Key, V: Numeric>(map: &Map<K, V>) -> [usize; 4] {
     [map.len(), map.capacity(), map.slots(), map.submaps()]
 }
 
-fn assert_holds<K: Key, V: Value>(map: &Map<K, V>, pairs: usize) {
+fn assert_holds<K: Key, V: Numeric>(map: &Map<K, V>, pairs: usize) {
     let (keys, _) = map.retrieve_all().unwrap();
     let held: std::collections::HashSet<Vec<u8>> = keys
         .iter()
@@ -94,7 +94,7 @@ fn assert_holds<K: Key, V: Value>(map: &Map<K, V>, pairs: usize) {
 /// Audit finding 7, W1: the pairs were as before, and 3.6 MB of larger tables stayed.
 #[test]
 fn a_refused_batch_leaves_no_memory_behind() {
-    fn body<K: Key, V: Value>(device: &Device, submaps: &[Option<u32>]) {
+    fn body<K: Key, V: Numeric>(device: &Device, submaps: &[Option<u32>]) {
         for &submaps in submaps {
             for (verb, store) in verbs::<K, V>() {
                 let case = format!("{verb}, {submaps:?} submaps");
@@ -138,7 +138,7 @@ fn a_refused_batch_leaves_no_memory_behind() {
 /// Audit finding 7: the figure was that of whichever allocation had failed.
 #[test]
 fn a_refused_batch_says_what_all_of_it_needs() {
-    fn body<K: Key, V: Value>(device: &Device, submaps: &[Option<u32>]) {
+    fn body<K: Key, V: Numeric>(device: &Device, submaps: &[Option<u32>]) {
         for &submaps in submaps {
             for (verb, store) in verbs::<K, V>() {
                 let case = format!("{verb}, {submaps:?} submaps");
@@ -193,7 +193,7 @@ fn memory_that_other_calls_left_for_later_ones_is_no_reason_to_refuse() {
         // The scratch memory of calls side by side.
         let spaces: Vec<_> = (0..4)
             .map(|_| {
-                let mut scratch = map.core.scratch.take().unwrap();
+                let mut scratch = map.inline().scratch.take().unwrap();
                 scratch.clear_bits(40_000).unwrap();
                 scratch
             })
@@ -215,7 +215,7 @@ fn a_first_batch_is_grown_for_in_one_go() {
             let peak = device.peak_allocated_bytes() as f64;
             (
                 map.capacity(),
-                peak / Table::bytes(&map.core.table.read().shape) as f64,
+                peak / Table::bytes(&map.inline().table.read().shape) as f64,
             )
         };
         let (keys, _) = pairs::<u64, ()>(0..LARGE);
@@ -290,20 +290,20 @@ fn a_table_becomes_what_it_was_by_way_of_one_with_its_submaps() {
         let device = &device.with_memory_budget(u64::MAX);
         let map = full::<u64, u64>(device, None);
         let (held, shape) = (device.allocated_bytes(), shape_of(&map));
-        let mut table = map.core.exclusive().unwrap();
+        let mut table = map.inline().exclusive().unwrap();
         let before = table.shape.clone();
         // As growing beyond 64 MiB does.
         let several = Shape {
             pages: vec![before.pages[0]; 8],
             ..before.clone()
         };
-        map.core.rebuild_to(&mut table, several).unwrap();
+        map.inline().rebuild_to(&mut table, several).unwrap();
         let stream = Stream::new(device).unwrap();
         let limited = before.in_submaps_of(&table.shape).unwrap();
         assert!(limited.matches(&table.shape) && limited.bytes() < table.shape.bytes());
-        map.core.rebuild_to(&mut table, limited).unwrap();
+        map.inline().rebuild_to(&mut table, limited).unwrap();
         assert!(table.shape.bytes() > before.bytes());
-        map.core.give_back(&mut table, before.clone());
+        map.inline().give_back(&mut table, before.clone());
         assert_eq!(table.shape, before);
         drop((table, stream));
         map.trim();

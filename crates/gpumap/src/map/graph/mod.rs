@@ -35,7 +35,7 @@ use capture::Capture;
 const MOST: usize = 8;
 
 /// Several verbs of a map on a stream, launched together: made by [`Map::graph`],
-/// [`ArenaMap::graph`](crate::ArenaMap::graph), [`WideMap::graph`](crate::WideMap::graph) and
+/// [`Map::graph`](crate::Map::graph), [`Map::graph`](crate::Map::graph) and
 /// [`ChainedMap::graph`](crate::ChainedMap::graph).
 ///
 /// A call of few keys costs what its calls of the driver cost, not its kernel. A graph has one such
@@ -49,8 +49,8 @@ const MOST: usize = 8;
 /// A [`Recording`] borrows the buffers of its verbs until it is launched, like the verbs of
 /// [`Map::on`]. Between launches they are yours: to be filled anew, read, passed to other verbs and
 /// other graphs, or dropped. What is queued on a buffer's stream comes before the next launch, and
-/// after the one before. The captures of lookups of an [`ArenaMap`](crate::ArenaMap) and of a
-/// [`WideMap`](crate::WideMap) have memory of their own: 4 bytes for each key of the largest one.
+/// after the one before. The captures of lookups of a [`Map`](crate::Map) of the layouts
+/// [`Cells`](crate::Layout::Cells) and [`Rows`](crate::Layout::Rows) have memory of their own: 4 bytes for each key of the largest one.
 ///
 /// # Launches
 /// The verbs take effect one after the other, in the order of the stream, exactly as those of
@@ -98,7 +98,7 @@ pub struct Graph<'m, K, V> {
 impl<K: Key, V: Value> Map<K, V> {
     /// Verbs that are launched together, in the order of a stream. See [`Graph`].
     pub fn graph(&self, stream: &Stream) -> Graph<'_, K, V> {
-        Graph::of(&self.core, stream)
+        Graph::of(self.storage(), stream)
     }
 }
 

@@ -20,7 +20,7 @@ use crate::map::merge::Merge;
 use crate::map::on_stream::{Queue, addresses};
 use crate::map::operand::Operands;
 use crate::map::pending::Pending;
-use crate::map::{Value, bits};
+use crate::map::{Numeric, Value, bits};
 use crate::op::{FLAGS, InPlace, Op, VALUES};
 use crate::output::Sink;
 use crate::stream::Stream;
@@ -123,7 +123,7 @@ impl<'b, K: Pod, V: Pod> Recording<'b, '_, K, V> {
         merge: Merge,
     ) -> Result<()>
     where
-        V: Value,
+        V: Numeric,
     {
         let kind = Kind::Merge(merge.update::<V>());
         self.add_pairs(kind, keys.into(), values.into(), None)
@@ -170,7 +170,7 @@ impl<'b, K: Pod, V: Pod> Recording<'b, '_, K, V> {
         merge: Merge,
     ) -> Result<()>
     where
-        V: Value,
+        V: Numeric,
     {
         let kind = Kind::Update(merge.update::<V>());
         self.add_pairs(kind, keys.into(), values.into(), None)

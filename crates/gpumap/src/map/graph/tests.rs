@@ -2,9 +2,7 @@
 
 use crate::cuda::calls;
 use crate::testing::{alone_on_the_gpu, hold, map, map_and_batch, on_every_device};
-use crate::{
-    ArenaMap, Buffer, Call, Device, Error, Fault, Faults, Graph, Growth, Map, Merge, Stream,
-};
+use crate::{Buffer, Call, Device, Error, Fault, Faults, Graph, Growth, Map, Merge, Stream};
 
 const N: usize = 1_000;
 
@@ -123,7 +121,7 @@ fn a_table_that_moves_is_noticed() {
             verbs.get_or_into(&batch, u64::MAX, &mut found).unwrap();
             assert_eq!(verbs.launch().unwrap().wait().unwrap(), [10, 0]);
             assert_eq!(found.to_vec().unwrap(), few(round));
-            let before = map.core.table.read().sight();
+            let before = map.inline().table.read().sight();
             match round {
                 2 => map.reserve(100 * N).unwrap(),
                 4 => map.shrink_to_fit().unwrap(),
@@ -131,7 +129,7 @@ fn a_table_that_moves_is_noticed() {
                 _ => {}
             }
             // Pages of another size, so all of it is made anew.
-            let moved = map.core.table.read().sight() != before;
+            let moved = map.inline().table.read().sight() != before;
             assert!(moved || round != 2, "the table has not moved");
         }
         assert_eq!(map.len(), 10);
@@ -142,7 +140,7 @@ fn a_table_that_moves_is_noticed() {
 #[test]
 fn cells_that_are_added_are_noticed() {
     on_every_device(|device| {
-        let map = ArenaMap::<u64, [u64; 3]>::with_capacity(device, N).unwrap();
+        let map = Map::<u64, [u64; 3]>::with_capacity(device, N).unwrap();
         let values = |round: u64| vec![[round; 3]; N];
         map.insert(&keys(0), &values(0)).unwrap();
         let stream = Stream::new(device).unwrap();
@@ -171,13 +169,13 @@ fn marks_end_with_every_launch_that_stores() {
         let mut there = Buffer::<u8>::zeroed(&stream, N).unwrap();
         let mut graph = map.graph(&stream);
         for _ in 0..3 {
-            map.core.table.read().set_marked(true);
+            map.inline().table.read().set_marked(true);
             let mut verbs = graph.record();
             verbs.contains_into(&batch, &mut there).unwrap();
             verbs.launch().unwrap().wait().unwrap();
-            assert!(map.core.table.read().is_marked());
+            assert!(map.inline().table.read().is_marked());
             insert(&mut graph, &batch).unwrap();
-            assert!(!map.core.table.read().is_marked());
+            assert!(!map.inline().table.read().is_marked());
         }
         // Each of the two for a table with marks; no capture knows whether a call beside it ended them.
         assert_eq!(graph.captures(), 2);

@@ -19,7 +19,7 @@ use super::command::{Arrays, Receiver};
 use super::merge::Merge;
 use super::operand::Operand;
 use super::pending::Pending;
-use super::{Key, Map, Value};
+use super::{Key, Map, Numeric, Value};
 #[cfg(doc)]
 use crate::buffer::Buffer;
 use crate::buffer::BufferViewMut;
@@ -33,8 +33,7 @@ pub(crate) use of_map::TableMemory;
 pub(crate) use queue::Queue;
 pub(crate) use receiver::{MapMemory, StreamReceiver, addresses};
 
-/// The verbs of a map on a stream; made by [`Map::on`], [`ArenaMap::on`](crate::ArenaMap::on),
-/// [`WideMap::on`](crate::WideMap::on) and [`ChainedMap::on`](crate::ChainedMap::on).
+/// The verbs of a map on a stream; made by [`Map::on`] and [`ChainedMap::on`](crate::ChainedMap::on).
 ///
 /// | group | operations |
 /// |---|---|
@@ -53,15 +52,15 @@ pub(crate) use receiver::{MapMemory, StreamReceiver, addresses};
 /// # What is queued, and what waits
 /// | | queued: the call returns before the device is done | waits: the call returns with the answer |
 /// |---|---|---|
-/// | [`Map`] | all but [`take`](op::take) | `take`; a batch that may not fit, which makes the map grow |
-/// | [`ArenaMap`](crate::ArenaMap), [`WideMap`](crate::WideMap) | lookups | all else: the host gives out cells, or rows |
+/// | [`Map`] of the layout [`Inline`](crate::Layout::Inline) | all but [`take`](op::take) | `take`; a batch that may not fit, which makes the map grow |
+/// | [`Map`] of the layouts [`Cells`](crate::Layout::Cells) and [`Rows`](crate::Layout::Rows) | lookups | all else: the host gives out cells, or rows |
 /// | [`ChainedMap`](crate::ChainedMap) | lookups, [`remove`](Self::remove), `take` | [`insert`](Self::insert), [`get_or_insert`](op::get_or_insert), dumps |
 ///
 /// A call that waits does so for all that was queued on the stream before, and does then what the map does without a
 /// stream. Any call waits if an output is an array of the host.
 ///
-/// With device [`Buffer`]s as inputs a queued call returns at once, and on a [`Map`] or a [`ChainedMap`](crate::ChainedMap)
-/// it allocates nothing; an [`ArenaMap`](crate::ArenaMap) and a [`WideMap`](crate::WideMap) take 4 bytes for each key in the
+/// With device [`Buffer`]s as inputs a queued call returns at once, and and allocates nothing; with the
+/// layouts [`Cells`](crate::Layout::Cells) and [`Rows`](crate::Layout::Rows) it takes 4 bytes for each key in the
 /// order of the stream. Inputs of the host are copied first, which is waited for.
 ///
 /// An operation that the map does not run is refused with [`Error::Unsupported`].
@@ -123,7 +122,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     pub fn on(&self, stream: &Stream) -> OnStream<'_, K, V> {
-        OnStream::of(&self.core, stream)
+        OnStream::of(self.storage(), stream)
     }
 }
 
@@ -215,7 +214,7 @@ impl<K: Pod, V: Pod> OnStream<'_, K, V> {
         merge: Merge,
     ) -> Result<Pending<usize>>
     where
-        V: Value,
+        V: Numeric,
     {
         self.submit(op::merge(keys, values, merge))
     }
@@ -257,7 +256,7 @@ impl<K: Pod, V: Pod> OnStream<'_, K, V> {
         merge: Merge,
     ) -> Result<Pending<usize>>
     where
-        V: Value,
+        V: Numeric,
     {
         self.submit(op::update_with(keys, values, merge))
     }

@@ -1,25 +1,29 @@
 //! A [`Map`](crate::Map) on a stream: all that it does is queued, unless it may not fit or has to run alone.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use gpumap_kernels::count::Counters;
 
 use super::receiver::{MapMemory, StreamReceiver};
 use crate::device::Device;
 use crate::error::Result;
+use crate::file::Header;
 use crate::lock::ReadGuard;
 use crate::map::command::{Batch, Command, Outputs, Receiver};
 use crate::map::in_flight::MapState;
 use crate::map::launch::Notes;
+use crate::map::retrieve::HeldTable;
+use crate::map::storage::ReadPairs;
 use crate::map::table::Table;
-use crate::map::{Core, Pair};
+use crate::map::{Core, HeldPairs, Layout, Pair, Stats, Storage};
 use crate::primitives::Order;
 use crate::scratch::{ScratchPool, Workspace};
 use crate::stream::LaunchOn;
 
 impl StreamReceiver for Core {
     fn receiver(&self) -> Receiver {
-        Receiver::Map
+        Receiver::Map(Layout::Inline)
     }
 
     fn device(&self) -> &Device {
@@ -54,13 +58,73 @@ impl StreamReceiver for Core {
         self.run(batch, outputs)
     }
 
-    fn write_pairs(
-        &self,
-        scratch: &mut Workspace,
-        [keys, values]: [*mut u8; 2],
-        room: usize,
-    ) -> Result<usize> {
-        self.write_pairs(Order::Any, scratch, (keys, values), room)
+    fn write_pairs(&self, scratch: &mut Workspace, to: [*mut u8; 2], room: usize) -> Result<usize> {
+        self.hold()?.write(scratch, Order::Any, to, room)
+    }
+}
+
+impl Storage for Core {
+    fn capacity(&self) -> usize {
+        self.capacity()
+    }
+
+    fn slots(&self) -> usize {
+        self.slots()
+    }
+
+    fn submaps(&self) -> usize {
+        self.submaps.load(Ordering::Acquire)
+    }
+
+    fn reserve(&self, more: usize) -> Result<()> {
+        self.reserve(more)
+    }
+
+    fn shrink_to_fit(&self) -> Result<()> {
+        self.shrink_to_fit()
+    }
+
+    fn clear(&self) -> Result<()> {
+        self.clear()
+    }
+
+    fn hold(&self) -> Result<Box<dyn HeldPairs + '_>> {
+        let table = self.table.read();
+        Ok(Box::new(HeldTable { core: self, table }))
+    }
+
+    fn drain(&self, read: ReadPairs<'_>) -> Result<()> {
+        let mut scratch = self.scratch.take()?;
+        let mut table = self.exclusive()?;
+        let held = HeldTable {
+            core: self,
+            table: &*table,
+        };
+        read(&mut scratch, &held)?;
+        self.empty(&mut table)
+    }
+
+    fn preload(&self) -> Result<()> {
+        self.device.load_kernels(self.kernels.entries())
+    }
+
+    fn stats(&self) -> Result<Stats> {
+        self.stats()
+    }
+
+    fn settings_in(&self, header: Header) -> Header {
+        Header {
+            // Without what was stored beyond it: a map that is loaded has as many slots.
+            capacity: self.capacity() as u64,
+            max_load_factor: self.wish.max_load_factor,
+            growth: self.growth,
+            submaps: self.wish.submaps,
+            ..header
+        }
+    }
+
+    fn expect_others(&self) -> Result<()> {
+        self.expect_others()
     }
 }
 

@@ -383,11 +383,11 @@ fn wakers_are_called_once_also_if_they_come_late() {
         let stream = Stream::new(device).unwrap();
         // More than there are streams for at once.
         for _ in 0..50 {
-            let op = map.core.state.submit(&stream, Effect::Read, |_| Ok(()));
+            let op = map.inline().state.submit(&stream, Effect::Read, |_| Ok(()));
             let op = op.unwrap();
             for _ in 0..2 {
                 let calls = Arc::new(Calls::default());
-                map.core
+                map.inline()
                     .state
                     .in_flight
                     .wake(&op, calls.clone().into())
@@ -395,7 +395,7 @@ fn wakers_are_called_once_also_if_they_come_late() {
                 calls.wait();
                 assert_eq!(calls.0.load(Ordering::Acquire), 1);
             }
-            map.core.state.retire(&op).unwrap();
+            map.inline().state.retire(&op).unwrap();
         }
     });
 }
@@ -407,18 +407,18 @@ fn who_cannot_be_woken_may_ask_again() {
         let faults = Faults::default();
         let map = map(&Device::cpu().with_faults(&faults), N);
         let stream = Stream::new(map.device()).unwrap();
-        let op = map.core.state.submit(&stream, Effect::Read, |_| Ok(()));
+        let op = map.inline().state.submit(&stream, Effect::Read, |_| Ok(()));
         let op = op.unwrap();
         let calls = Arc::new(Calls::default());
         faults.plan(call, Fault::Once);
-        map.core
+        map.inline()
             .state
             .in_flight
             .wake(&op, calls.clone().into())
             .unwrap_err();
         assert_eq!(calls.0.load(Ordering::Acquire), 0);
         faults.heal();
-        map.core
+        map.inline()
             .state
             .in_flight
             .wake(&op, calls.clone().into())
@@ -552,8 +552,8 @@ fn calls_that_nobody_waits_for_take_no_more_tickets_than_are_in_flight() {
             }
             stream.synchronize().unwrap();
         }
-        let pending = map.core.state.in_flight.count.load(Ordering::Acquire);
-        let completions = pending + map.core.state.in_flight.idle.lock().len();
+        let pending = map.inline().state.in_flight.count.load(Ordering::Acquire);
+        let completions = pending + map.inline().state.in_flight.idle.lock().len();
         assert!(
             completions <= 256,
             "{completions} completions for 64 calls at a time"

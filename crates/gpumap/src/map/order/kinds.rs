@@ -10,9 +10,7 @@ use crate::primitives::Predicate;
 use crate::stream::launches_started;
 use crate::strings::{StringColumn, Strings};
 use crate::sync::{AtomicUsize, Ordering};
-use crate::{
-    ArenaMap, Call, ChainedMap, Fault, Faults, Graph, OnStream, RowMap, StringRowMap, WideMap,
-};
+use crate::{Call, ChainedMap, Fault, Faults, Graph, Map, OnStream, RowMap, StringRowMap};
 
 type Large = [u64; 3];
 
@@ -35,14 +33,14 @@ fn many() -> std::ops::Range<u64> {
     1_000..1_000 + 60 * N as u64
 }
 
-fn wide(device: &Device) -> WideMap<u128, u64> {
-    let map = WideMap::with_capacity(device, N).unwrap();
+fn wide(device: &Device) -> Map<u128, u64> {
+    let map = Map::with_capacity(device, N).unwrap();
     map.insert(&wide_keys(5), &values(5)).unwrap();
     map
 }
 
-fn arena(device: &Device) -> ArenaMap<u64, Large> {
-    let map = ArenaMap::with_capacity(device, 2 * N).unwrap();
+fn arena(device: &Device) -> Map<u64, Large> {
+    let map = Map::with_capacity(device, 2 * N).unwrap();
     map.insert(&keys(5), &large(5)).unwrap();
     map
 }
@@ -116,7 +114,7 @@ impl<M, K: Pod, V: Pod + PartialEq> Lookup<M, K, V> {
 
 #[test]
 fn lookups_of_wide_keys_hold_back_every_change() {
-    const DEEDS: &[Deed<WideMap<u128, u64>>] = &[
+    const DEEDS: &[Deed<Map<u128, u64>>] = &[
         ("drop", drop),
         ("clear", |map| map.clear().unwrap()),
         ("drain", |map| drop(map.drain().unwrap())),
@@ -145,8 +143,8 @@ fn lookups_of_wide_keys_hold_back_every_change() {
     ];
     let lookup = Lookup {
         make: wide,
-        on: WideMap::on,
-        graph: WideMap::graph,
+        on: Map::on,
+        graph: Map::graph,
         keys: wide_keys(5),
         held: values(5),
     };
@@ -157,7 +155,7 @@ fn lookups_of_wide_keys_hold_back_every_change() {
 
 #[test]
 fn lookups_of_large_values_hold_back_what_frees_and_uses_cells_again() {
-    const DEEDS: &[Deed<ArenaMap<u64, Large>>] = &[
+    const DEEDS: &[Deed<Map<u64, Large>>] = &[
         ("drop", drop),
         ("clear", |map| map.clear().unwrap()),
         ("drain", |map| drop(map.drain().unwrap())),
@@ -173,15 +171,15 @@ fn lookups_of_large_values_hold_back_what_frees_and_uses_cells_again() {
     ];
     let lookup = Lookup {
         make: arena,
-        on: ArenaMap::on,
-        graph: ArenaMap::graph,
+        on: Map::on,
+        graph: Map::graph,
         keys: keys(5),
         held: large(5),
     };
     in_many_orders(|device| {
         lookup.holds_back(device, DEEDS);
         // These run beside lookups, until cells have to be used again.
-        let upserts = |map: ArenaMap<u64, Large>| {
+        let upserts = |map: Map<u64, Large>| {
             for _ in 0..4 {
                 map.upsert(&keys(5), &large(500)).unwrap();
             }
@@ -192,7 +190,7 @@ fn lookups_of_large_values_hold_back_what_frees_and_uses_cells_again() {
                 assert!(found == Some(old) || found == Some(new), "{found:?}");
             }
         }
-        let removals = |map: ArenaMap<u64, Large>| {
+        let removals = |map: Map<u64, Large>| {
             map.remove(&keys(5)).unwrap();
             for first in [700, 800, 900] {
                 map.insert(&keys(first), &large(first)).unwrap();
@@ -605,10 +603,10 @@ fn refused_while_the_first_kernel_runs<M: Sync, K: Pod + Send + Sync, V: Pod + S
 
 #[test]
 fn a_lookup_whose_second_kernel_is_refused_waits_for_the_first() {
-    let clear = |map: &WideMap<u128, u64>| map.clear().unwrap();
-    refused_while_the_first_kernel_runs(wide, WideMap::on, &wide_keys(5), clear);
-    let clear = |map: &ArenaMap<u64, Large>| map.clear().unwrap();
-    refused_while_the_first_kernel_runs(arena, ArenaMap::on, &keys(5), clear);
+    let clear = |map: &Map<u128, u64>| map.clear().unwrap();
+    refused_while_the_first_kernel_runs(wide, Map::on, &wide_keys(5), clear);
+    let clear = |map: &Map<u64, Large>| map.clear().unwrap();
+    refused_while_the_first_kernel_runs(arena, Map::on, &keys(5), clear);
 }
 
 /// On the CPU itself: a stream that is held up holds up the drop of the maps, and not the calls on it.

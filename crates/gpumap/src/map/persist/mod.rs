@@ -3,15 +3,17 @@
 use std::io::{Read, Write};
 use std::path::Path;
 
-use super::{Chunk, Growth, Key, Map, MapBuilder, Value};
+use super::storage::Store;
+use super::{Chunk, Growth, Key, Layout, Map, MapBuilder, TableChunks, Value};
 use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
+use crate::file::Header;
 #[cfg(doc)]
 use crate::file::{AtomicFile, FileError, Kind};
-use crate::file::{Header, Kinds};
 use crate::persist::{self, Stored};
+use crate::rows::Growing;
 
 #[cfg(test)]
 mod tests;
@@ -75,40 +77,43 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::File`], [`Error::OutOfMemory`], [`Error::Driver`]; [`Error::Setting`] for a file
     /// that was made up.
     pub fn load(device: &Device, path: impl AsRef<Path>) -> Result<Self> {
+        let builder = Self::builder(device);
+        if matches!(Self::LAYOUT, Layout::Rows) {
+            return builder.load(path);
+        }
         persist::load(
             path.as_ref(),
-            Kinds::of_map::<K, V>(),
-            |header, pairs| Self::builder(device).settings_of(header).growing(pairs),
-            Self::restore,
+            builder.kinds,
+            |header, pairs| builder.settings_of(header).growing(pairs),
+            |header, map| {
+                let capacity = usize::try_from(persist::fixed_capacity(header));
+                let capacity = capacity.unwrap_or(usize::MAX);
+                map.set_growth(Some(header.growth), capacity);
+                match capacity > map.capacity() {
+                    true => map.reserve(capacity.saturating_sub(map.len())),
+                    false => Ok(()),
+                }
+            },
         )
     }
 
-    /// Gives a map that was loaded the rest of the settings in the header.
-    pub(super) fn restore(header: &Header, map: &mut Self) -> Result<()> {
-        map.core.growth = header.growth;
-        if persist::fixed_capacity(header) > map.capacity() as u64 {
-            let capacity = usize::try_from(header.capacity).unwrap_or(usize::MAX);
-            map.reserve(capacity.saturating_sub(map.len()))?;
-        }
-        Ok(())
-    }
-
-    /// What is saved about a map with these slots.
-    pub(crate) fn settings_in(&self, header: Header) -> Header {
-        Header {
-            // Without what was stored beyond it: a map that is loaded has as many slots.
-            capacity: self.core.capacity() as u64,
-            max_load_factor: self.core.wish.max_load_factor,
-            growth: self.core.growth,
-            submaps: self.core.wish.submaps,
-            ..header
+    /// How it grows from now on; none is the default. One that does not grow was asked to have such a capacity.
+    fn set_growth(&mut self, growth: Option<Growth>, capacity: usize) {
+        let capacity = capacity.max(self.len());
+        match &mut self.store {
+            Store::Inline(core) => core.growth = growth.unwrap_or_default(),
+            Store::Cells(core) => core.set_growth(growth.unwrap_or_default()),
+            Store::Rows(core) => core.set_growing(Growing::of(growth, capacity)),
         }
     }
 }
 
 impl<K: Key, V: Value> Stored<K, V> for Map<K, V> {
+    const HOLDS_LOCK: bool = matches!(Self::LAYOUT, Layout::Rows);
+
     fn header(&self) -> Header {
-        self.settings_in(Header::new::<K, V>(self.len() as u64))
+        let header = Header::of_kinds::<K, V>(self.kinds, self.len() as u64);
+        self.storage().settings_in(header)
     }
 
     fn give_chunks(
@@ -116,7 +121,11 @@ impl<K: Key, V: Value> Stored<K, V> for Map<K, V> {
         pairs: usize,
         give: &mut dyn FnMut(&Chunk<K, V>) -> Result<()>,
     ) -> Result<()> {
-        self.chunks(pairs).try_for_each(|chunk| give(&chunk?))
+        match &self.store {
+            Store::Inline(core) => TableChunks::of(core, pairs).try_for_each(|chunk| give(&chunk?)),
+            Store::Cells(core) => core.give_chunks(pairs, give),
+            Store::Rows(core) => core.give_chunks(pairs, give),
+        }
     }
 
     fn pairs(&self) -> usize {
@@ -144,10 +153,9 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     /// # Errors
     /// Those of [`Map::load`] and of [`build`](Self::build).
     pub fn load(self, path: impl AsRef<Path>) -> Result<Map<K, V>> {
-        let growth = self.growth;
-        let kinds = Kinds::of_map::<K, V>();
+        let (growth, capacity, kinds) = (self.growth, self.wish.capacity, self.kinds);
         let map = persist::load_pairs(path.as_ref(), kinds, |pairs| self.growing(pairs));
-        map.map(|map| map.with_growth(growth))
+        map.map(|map| map.with_growth(growth, capacity))
     }
 
     /// As [`load`](Self::load), from anything that gives bytes. Room for more pairs than 1 MiB
@@ -156,17 +164,16 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     /// # Errors
     /// As for [`load`](Self::load).
     pub fn load_from(self, reader: impl Read) -> Result<Map<K, V>> {
-        let growth = self.growth;
-        let kinds = Kinds::of_map::<K, V>();
+        let (growth, capacity, kinds) = (self.growth, self.wish.capacity, self.kinds);
         let map = persist::load_from(reader, kinds, |pairs| self.growing(pairs));
-        map.map(|map| map.with_growth(growth))
+        map.map(|map| map.with_growth(growth, capacity))
     }
 
     /// With the settings of a map that was saved.
     pub(crate) fn settings_of(mut self, header: &Header) -> Self {
         self.wish.max_load_factor = header.max_load_factor;
         self.wish.submaps = header.submaps;
-        self.growth = header.growth;
+        self.growth = Some(header.growth);
         self
     }
 
@@ -174,14 +181,14 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     pub(super) fn growing(mut self, pairs: usize) -> Result<Map<K, V>> {
         self.wish.capacity = self.wish.capacity.max(pairs);
         self.check()?;
-        self.growth = Growth::default();
+        self.growth = None;
         self.build()
     }
 }
 
 impl<K: Key, V: Value> Map<K, V> {
-    pub(super) fn with_growth(mut self, growth: Growth) -> Self {
-        self.core.growth = growth;
+    fn with_growth(mut self, growth: Option<Growth>, capacity: usize) -> Self {
+        self.set_growth(growth, capacity);
         self
     }
 }

@@ -56,18 +56,18 @@ fn settings_come_back() {
     map.insert(&[1, 2], &[3, 4]).unwrap();
     map.save(&path).unwrap();
     let back = Map::<u32, u32>::load(&device, &path).unwrap();
-    assert_eq!((back.core.growth, back.submaps()), (Growth::Fixed, 5));
-    assert_eq!(back.core.wish.max_load_factor, 0.6);
+    assert_eq!((back.inline().growth, back.submaps()), (Growth::Fixed, 5));
+    assert_eq!(back.inline().wish.max_load_factor, 0.6);
     assert!(back.capacity() >= 30_000);
     // Two random numbers of 64 bits.
-    assert_ne!(back.core.seed, map.core.seed);
+    assert_ne!(back.inline().seed, map.inline().seed);
 
     let back: Map<u32, u32> = Map::builder(&device)
         .growth(Growth::Fixed)
         .hash_seed(9)
         .load(&path)
         .unwrap();
-    assert_eq!((back.len(), back.submaps(), back.core.seed), (2, 1, 9));
+    assert_eq!((back.len(), back.submaps(), back.inline().seed), (2, 1, 9));
     assert!((2..100).contains(&back.capacity()));
     let wrong = Map::<u32, u32>::builder(&device).growth(Growth::By(0.5));
     assert!(matches!(wrong.load(&path), Err(Error::Setting { .. })));
@@ -141,7 +141,7 @@ fn greedy_headers_are_refused<V: Value>(bytes_of_a_file: usize) {
                 .load_from(&bytes[..])
                 .unwrap(),
         ] {
-            assert_eq!((map.len(), map.core.growth), (1, Growth::default()));
+            assert_eq!((map.len(), map.inline().growth), (1, Growth::default()));
             assert!(map.slots() <= 1 << 17, "{greedy:?}: {} slots", map.slots());
         }
     }
@@ -152,7 +152,7 @@ fn greedy_headers_are_refused<V: Value>(bytes_of_a_file: usize) {
     ] {
         fs::write(&path, file_of::<u64, V>(&modest, &[7])).unwrap();
         let map = Map::<u64, V>::load(&device, &path).unwrap();
-        assert_eq!((map.len(), map.core.growth), (1, modest.growth));
+        assert_eq!((map.len(), map.inline().growth), (1, modest.growth));
         assert!(map.slots() <= 1 << 20, "{modest:?}: {} slots", map.slots());
         if modest.growth == Growth::Fixed {
             assert!(map.capacity() >= 800_000);
@@ -224,7 +224,7 @@ fn a_large_fixed_map_that_is_nearly_empty_is_loaded_with_the_settings_of_a_build
         let text = error.to_string();
         assert!(text.contains("Map::builder(..).load(..)"), "{text}");
         let map = builder().load(&path).unwrap();
-        assert_eq!((map.len(), map.core.growth), (pairs, Growth::Fixed));
+        assert_eq!((map.len(), map.inline().growth), (pairs, Growth::Fixed));
         assert!(map.capacity() >= 2_000_000);
     }
 }

@@ -6,7 +6,7 @@ use gpumap_kernels::primitives::binning::DigitOf;
 use gpumap_kernels::primitives::partition::THREADS;
 
 use crate::error::{Result, Setting};
-use crate::map::Key;
+use crate::map::{Key, bits};
 
 /// The most parts of a partition.
 pub const MAX_PARTS: usize = THREADS as usize;
@@ -62,10 +62,18 @@ impl Digit {
 
     /// The digit of a key, if it has [`parts`](Self::parts).
     pub fn part<K: Key>(self, key: K) -> usize {
-        let bits = bytemuck::cast::<K, K::Bits>(key);
+        const {
+            assert!(
+                size_of::<K>() == 4 || size_of::<K>() == 8,
+                "digits are of keys of 4 or 8 bytes"
+            );
+        }
+        let bits = bits(key);
         match self.kernel() {
-            kernel if self.first < 64 && self.parts() > 0 => kernel.digit(bits) as usize,
-            _ => 0,
+            _ if self.first >= 64 || self.parts() == 0 => 0,
+            // The hash of a word is that of its width.
+            kernel if size_of::<K>() == size_of::<u32>() => kernel.digit(bits as u32) as usize,
+            kernel => kernel.digit(bits) as usize,
         }
     }
 

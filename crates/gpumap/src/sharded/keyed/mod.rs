@@ -16,13 +16,11 @@ use super::spread::Spread;
 use super::step::{Call, Step};
 use crate::device::Device;
 use crate::error::{Error, Result};
+pub(super) use crate::map::Ready;
 use crate::map::{Arrays, Batch, Value, random_seed};
 use crate::primitives::Primitives;
 use crate::scratch::ScratchPool;
 use crate::stream::Stream;
-
-/// What a rank calls before it changes its part, when nothing can be refused any more. It changes nothing if that fails.
-pub(super) type Ready<'a> = &'a mut dyn FnMut() -> Result<()>;
 
 /// Has each rank do its part of a call, after all ranks are ready for theirs. `work` may return without calling what it gets, if there
 /// is nothing to change. An error that one rank has before that is one of all ranks, and none changes anything; one after that is in

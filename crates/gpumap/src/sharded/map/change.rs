@@ -2,13 +2,14 @@
 
 #[cfg(doc)]
 use super::super::Shard;
+use super::super::exchange::of_all;
 use super::ShardedMap;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
 #[cfg(doc)]
 use crate::map::Map;
-use crate::map::{Key, Merge, Operand, Value};
+use crate::map::{Key, Merge, Numeric, Operand, Value};
 use crate::op::{self, Execute};
 use crate::primitives::{Element, Predicate};
 
@@ -51,7 +52,10 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         keys: &[K],
         values: impl Operand<V, Form>,
         merge: Merge,
-    ) -> Result<usize> {
+    ) -> Result<usize>
+    where
+        V: Numeric,
+    {
         self.execute(op::merge(keys, values, merge))
     }
 
@@ -101,7 +105,10 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         keys: &[K],
         values: impl Operand<V, Form>,
         merge: Merge,
-    ) -> Result<usize> {
+    ) -> Result<usize>
+    where
+        V: Numeric,
+    {
         self.execute(op::update_with(keys, values, merge))
     }
 }
@@ -133,6 +140,27 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// As for [`Shard::remove`].
     pub fn take(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
         self.execute(op::take(keys))
+    }
+
+    /// Keeps the pairs for which `keep` says so, and removes all others: as [`Map::retain`]. Returns how many were removed. The pairs
+    /// of each rank are streamed to a thread of the host, which calls `keep`: there all calls over the group are [`GroupError::Nested`](crate::sharded::GroupError::Nested).
+    ///
+    /// ```
+    /// use gpumap::ShardedMap;
+    /// use gpumap::sharded::{Ranks, devices};
+    ///
+    /// let map = ShardedMap::<u128, u32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
+    /// map.insert(&[1, 2, 3], &[10, 20, 30])?;
+    /// assert_eq!(map.retain(|key, value| key != 3 && *value > 10)?, 2);
+    /// assert_eq!(map.retrieve_all()?, (vec![2], vec![20]));
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`remove`](Self::remove).
+    pub fn retain(&self, keep: impl Fn(K, &V) -> bool + Sync) -> Result<usize> {
+        let removed = self.run(|rank, shard| shard.retain(rank, &keep))?;
+        Ok(of_all(removed))
     }
 
     /// As [`Map::retain_keys`](Map::retain_keys): keeps the pairs whose key is in the batch, and returns how many others were removed.
@@ -183,10 +211,9 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// As for [`retrieve_all`](Self::retrieve_all), before anything is removed; as for [`Shard::clear`].
     pub fn drain(&self) -> Result<(Vec<K>, Vec<V>)> {
         let _alone = self.seats.alone()?;
-        let pairs = self.all()?;
-        self.seats
-            .run_held(|rank, seat| seat.with(|shard| shard.clear(rank)))?;
-        Ok(pairs)
+        self.seats.dump(&self.lens(), |rank, seat, keys, values| {
+            seat.with(|shard| shard.drain_into(rank, keys, values))
+        })
     }
 }
 

@@ -7,9 +7,9 @@ use super::super::Ranks;
 use super::{Seat, ShardedMap};
 use crate::error::Result;
 use crate::file::{Header, Kinds};
-use crate::map::{Chunk, Key, Value};
 #[cfg(doc)]
-use crate::map::{Map, MapBuilder};
+use crate::map::MapBuilder;
+use crate::map::{Chunk, Key, Layout, Map, Value};
 use crate::persist::{self, Stored};
 
 /// # Dump in chunks
@@ -87,9 +87,15 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Errors
     /// As for [`Map::load`]; as for [`with`](Self::with).
     pub fn load(ranks: &Ranks, path: impl AsRef<Path>) -> Result<Self> {
+        let kinds = Kinds::of::<K, V>();
+        if matches!(Map::<K, V>::LAYOUT, Layout::Rows) {
+            return persist::load_pairs(path.as_ref(), kinds, |pairs| {
+                Self::with_capacity(ranks, pairs)
+            });
+        }
         persist::load(
             path.as_ref(),
-            Kinds::of_map::<K, V>(),
+            kinds,
             |header, pairs| {
                 Self::with(ranks, None, |builder, share| {
                     builder.settings_of(header).capacity(share(pairs))
@@ -104,20 +110,25 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Errors
     /// As for [`load`](Self::load).
     pub fn load_from(ranks: &Ranks, reader: impl Read) -> Result<Self> {
-        let kinds = Kinds::of_map::<K, V>();
+        let kinds = Kinds::of::<K, V>();
         persist::load_from(reader, kinds, |pairs| Self::with_capacity(ranks, pairs))
     }
 }
 
 impl<K: Key, V: Value> Stored<K, V> for ShardedMap<K, V> {
+    const HOLDS_LOCK: bool = matches!(Map::<K, V>::LAYOUT, Layout::Rows);
+
     // Other ranks have other shares. And they grow while they are loaded: by a factor of a file that may be made up.
     const KEEPS_GROWTH: bool = false;
 
     fn header(&self) -> Header {
         let header = Header::new::<K, V>(self.len() as u64);
+        if Self::HOLDS_LOCK {
+            return header;
+        }
         // The ranks were given the same settings.
         let header = match self.seats.iter().next() {
-            Some(seat) => seat.map().settings_in(header),
+            Some(seat) => seat.map().storage().settings_in(header),
             None => header,
         };
         let capacity = self.capacity() as u64;
@@ -130,6 +141,11 @@ impl<K: Key, V: Value> Stored<K, V> for ShardedMap<K, V> {
         give: &mut dyn FnMut(&Chunk<K, V>) -> Result<()>,
     ) -> Result<()> {
         let mut maps = self.seats.iter().map(Seat::map);
+        if Self::HOLDS_LOCK {
+            let shared = self.seats.shared_in_turn()?;
+            let _callback = shared.callback();
+            return maps.try_for_each(|map| map.give_chunks(pairs, give));
+        }
         maps.try_for_each(|map| map.give_chunks(pairs, give))
     }
 

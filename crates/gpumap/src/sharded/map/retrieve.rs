@@ -20,7 +20,9 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// As for [`Map::retrieve_all`](Map::retrieve_all); [`Error::Group`].
     pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
         let _shared = self.seats.shared()?;
-        self.all()
+        self.seats.dump(&self.lens(), |_, seat, keys, values| {
+            seat.map().retrieve_all_into(keys, values)
+        })
     }
 
     /// Every pair, as [`retrieve_all`](Self::retrieve_all) has them, into memory of the host. Returns how many
@@ -35,12 +37,5 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
             .dump_into(&self.lens(), (keys, values), |_, seat, keys, values| {
                 seat.map().retrieve_all_into(keys, values)
             })
-    }
-
-    /// Every pair, in new vectors. No call that changes the map is in flight.
-    pub(super) fn all(&self) -> Result<(Vec<K>, Vec<V>)> {
-        self.seats.dump(&self.lens(), |_, seat, keys, values| {
-            seat.map().retrieve_all_into(keys, values)
-        })
     }
 }

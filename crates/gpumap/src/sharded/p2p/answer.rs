@@ -8,10 +8,11 @@ use crate::error::Result;
 use crate::input::Source;
 use crate::map::{Key, Value, collect};
 use crate::primitives::scatter_tile;
+use crate::sharded::Rank;
 use crate::sharded::scatter_gather::Targets;
-use crate::sharded::{Rank, Shard};
+use crate::sharded::words::Words;
 
-impl<K: Key, V: Value> Shard<K, V> {
+impl<K: Key, V: Value> Words<K, V> {
     /// Looks a batch up over peer memory; false if it did not fit, and nothing has been written. A collective. The
     /// targets may be written to by what is queued on this shard's stream.
     pub(in crate::sharded) fn ask(
@@ -31,7 +32,9 @@ impl<K: Key, V: Value> Shard<K, V> {
                 // SAFETY: a receive buffer of this batch's agreement for each rank, mapped by all.
                 unsafe {
                     let answers = answers.as_ptr().cast();
-                    self.map.core().get_sent(&received.batch, answers, default)
+                    self.map
+                        .inline()
+                        .get_sent(&received.batch, answers, default)
                 }
             });
         rank.together(answered)?;

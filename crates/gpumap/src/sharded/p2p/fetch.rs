@@ -8,7 +8,7 @@ use super::send::Session;
 use crate::error::Result;
 use crate::event::{Event, Timing};
 use crate::map::{Arrival, Key, Value};
-use crate::sharded::Shard;
+use crate::sharded::words::Words;
 use crate::stream::Stream;
 
 /// Bins come in so many stages at most. Pages are made from the last one alone, when the link has nothing more to do; but
@@ -100,7 +100,7 @@ impl Session {
     }
 }
 
-impl<K: Key, V: Value> Shard<K, V> {
+impl<K: Key, V: Value> Words<K, V> {
     /// Queues copying what the other ranks have sorted for this one, by how many keys went from and to each.
     pub(super) fn fetch(
         &mut self,
@@ -112,7 +112,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         let fetching = Fetching(link.clone());
         let others = || (1..agreement.ranks).map(|step| (agreement.me + step) % agreement.ranks);
         let incoming = agreement.incoming(counts, agreement.me) as usize;
-        let stages = self.map.core().stages_of(incoming);
+        let stages = self.map.inline().stages_of(incoming);
         let arrivals = Regions::stages(agreement.bits, stages).map(|regions| {
             for source in others() {
                 let most = agreement.most_from(counts, source, regions);

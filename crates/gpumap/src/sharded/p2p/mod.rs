@@ -31,11 +31,12 @@ mod tests;
 
 use std::sync::Arc;
 
+use super::Rank;
 use super::error::GroupError;
 use super::reused::Reused;
 use super::step::Call;
 use super::transport::Window;
-use super::{Rank, Shard};
+use super::words::Words;
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::map::{Key, Pair, Value};
@@ -86,7 +87,7 @@ impl PeerExchange {
     }
 }
 
-impl<K: Key, V: Value> Shard<K, V> {
+impl<K: Key, V: Value> Words<K, V> {
     /// Whether and how a batch is sent straight to the owners of its keys, of which this rank has
     /// `mine`, or an error. Those that are stored may all need room; those that are absent get `default`. A collective: all make
     /// the same decision; and all get an error if some make another call, or one on another shard.
@@ -105,15 +106,15 @@ impl<K: Key, V: Value> Shard<K, V> {
         let send_kernels = mine
             .as_ref()
             .ok()
-            .and_then(|&len| self.map.core().send_kernels(len));
+            .and_then(|&len| self.map.inline().send_kernels(len));
         let can = self.alike && maps && !waits && send_kernels.is_some();
         let room = match stores {
-            Some(_) => self.map.core().room_left() as u64,
+            Some(_) => self.map.inline().room_left() as u64,
             None => u64::MAX,
         };
         let words = self.p2p.words(rank) as u64;
         let own = mine.map(|len| {
-            let makes = stores.is_some_and(|verb| self.map.core().would_make_pages(verb, len));
+            let makes = stores.is_some_and(|verb| self.map.inline().would_make_pages(verb, len));
             let (len, can, makes) = (len as u64, u64::from(can), u64::from(makes));
             [len, can, room, words, makes, default]
         });
@@ -184,7 +185,7 @@ impl<K: Key, V: Value> Shard<K, V> {
         for len in [words + words / 16, words] {
             match Buffer::unwritten(&self.stream, len) {
                 Ok(mut receive_buffer) => {
-                    if self.map.core().zeroes_bins() {
+                    if self.map.inline().zeroes_bins() {
                         receive_buffer.fill_bytes(0)?;
                     }
                     self.stream.synchronize()?;

@@ -16,9 +16,10 @@ use crate::input::Source;
 use crate::map::{InBins, Key, Pair, SendKernels, Value};
 use crate::primitives::scatter_tile;
 use crate::scratch::{ScratchRole, Workspace};
+use crate::sharded::Rank;
 use crate::sharded::step::Step;
 use crate::sharded::transport::Window;
-use crate::sharded::{Rank, Shard};
+use crate::sharded::words::Words;
 use crate::stream::Stream;
 
 /// What a rank has received, or is on its way.
@@ -129,7 +130,7 @@ pub(super) fn upload(stream: &Stream, boxes: &[ReceiveBuffer]) -> Result<Buffer<
     Buffer::from_slice(stream, &words.collect::<Vec<_>>())
 }
 
-impl<K: Key, V: Value> Shard<K, V> {
+impl<K: Key, V: Value> Words<K, V> {
     /// Sends a batch, or sorts it for the ranks that fetch it; without values, notes the place of each
     /// key's answer if `asks`. Returns what came here, or none if it does not fit, and then batches
     /// go through the all-to-all exchange for a while. A collective.
@@ -173,7 +174,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             counts: of_bins.as_ptr(),
             bins: agreement.bins(),
             grains: agreement.grains.get(),
-            part: self.map.core().part_of_bins(len, agreement.grains),
+            part: self.map.inline().part_of_bins(len, agreement.grains),
             same: 0,
         };
         Ok(Received {
@@ -271,7 +272,7 @@ impl<K: Key, V: Value> Shard<K, V> {
             aligned: aligned(batch.keys.addr()) | aligned(batch.values.addr()) << 1,
             owner: self.spread.owners.kernel(),
             me: agreement.me as u32,
-            bin: DigitOf::top_of_hash(self.map.core().seed(), agreement.bits),
+            bin: DigitOf::top_of_hash(self.map.inline().seed(), agreement.bits),
             bits: agreement.bits,
             boxes: boxes.as_ptr().cast(),
             capacity: agreement.capacity(),

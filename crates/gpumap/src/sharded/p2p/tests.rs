@@ -93,15 +93,15 @@ fn large_batches_are_sent() {
             let mut shard = Shard::with(rank, None, sending)?;
             shard.insert(rank, &[1], &[1])?;
             shard.clear(rank)?;
-            assert!(shard.p2p.window.is_none(), "a small batch was sent");
+            assert!(shard.words().p2p.window.is_none(), "a small batch was sent");
             through_all(rank, &mut shard)?;
-            assert!(shard.p2p.window.is_some() && shard.p2p.pause == 0);
+            assert!(shard.words().p2p.window.is_some() && shard.words().p2p.pause == 0);
             // A rank that has freed its memory does not leave the others with theirs.
             if rank.index() == 1 {
                 shard.trim();
             }
             through_all(rank, &mut shard)?;
-            assert!(shard.p2p.window.is_some());
+            assert!(shard.words().p2p.window.is_some());
             Ok(())
         };
         group(ranks, None).run(work).unwrap();
@@ -128,14 +128,14 @@ fn large_inserts_that_make_pages_are_fetched() {
         let work = |rank: &mut Rank| {
             let mut shard = Shard::with(rank, None, building)?;
             through_all(rank, &mut shard)?;
-            assert!(shard.p2p.link.is_some() && shard.p2p.pause == 0);
+            assert!(shard.words().p2p.link.is_some() && shard.words().p2p.pause == 0);
             // One of them would not make pages now: then none fetches.
-            shard.p2p.link = None;
+            shard.words().p2p.link = None;
             let one: &[u64] = if rank.index() == 0 { &[1] } else { &[] };
             assert_eq!(shard.upsert(rank, one, one)?, 1);
             let keys: Vec<u64> = (0..N).map(|i| key(rank, i + N)).collect();
             assert_eq!(shard.upsert(rank, &keys, &keys)?, ranks * N);
-            assert!(shard.p2p.link.is_none());
+            assert!(shard.words().p2p.link.is_none());
             Ok(())
         };
         group(ranks, None).run(work).unwrap();
@@ -152,9 +152,9 @@ fn what_is_fetched_is_stored_too_where_no_page_can_be_made() {
         let keys: Vec<u64> = (0..2 * N).map(|i| key(rank, i)).collect();
         let (first, second) = keys.split_at(N);
         assert_eq!(shard.insert(rank, first, first)?, 2 * N);
-        shard.p2p.link = None;
+        shard.words().p2p.link = None;
         assert_eq!(shard.insert(rank, second, second)?, 2 * N);
-        assert!(shard.p2p.link.is_some());
+        assert!(shard.words().p2p.link.is_some());
         let got = shard.get(rank, &keys)?;
         assert!(got.into_iter().eq(keys.into_iter().map(Some)));
         Ok(())
@@ -183,9 +183,9 @@ fn keys_and_values_of_any_size_are_fetched() {
             let ((keys, values), (more, others)) = (mine(0), mine(1));
             // Of an empty map, and of one in use.
             assert_eq!(shard.insert(rank, &keys, &values)?, 3 * N);
-            assert!(shard.p2p.link.take().is_some());
+            assert!(shard.words().p2p.link.take().is_some());
             assert_eq!(shard.insert(rank, &more, &others)?, 3 * N);
-            assert!(shard.p2p.link.is_some());
+            assert!(shard.words().p2p.link.is_some());
             for (keys, values) in [(keys, values), (more, others)] {
                 let got = shard.get(rank, &keys)?;
                 assert!(got.into_iter().eq(values.into_iter().map(Some)));
@@ -207,7 +207,7 @@ fn ranks_may_have_batches_of_different_lengths() {
         let keys: Vec<u64> = (0..N - 700 * rank.index()).map(|i| key(rank, i)).collect();
         let all: u64 = rank.gather(&[keys.len() as u64])?.iter().sum();
         assert_eq!(shard.insert(rank, &keys, &keys)?, all as usize);
-        assert!(shard.p2p.window.is_some());
+        assert!(shard.words().p2p.window.is_some());
         // Each looks up what the others have as well.
         let asked: Vec<u64> = (0..3 * N as u64)
             .map(|i| ((i % 3) << 32 | (i / 3)).wrapping_mul(0x9e37_79b9_7f4a_7c15))
@@ -229,7 +229,7 @@ fn keys_that_do_not_fit_their_bins_go_all_to_all_and_so_do_the_next_batches() {
         // All of one bin of rank 0.
         let mut keys = (0..).map(|i| key(rank, i));
         let bin = |shard: &Shard<u64, u64>, key| {
-            gpumap_kernels::hash::KeyHash::new(key, shard.local().core().seed()).bits() >> 57
+            gpumap_kernels::hash::KeyHash::new(key, shard.local().inline().seed()).bits() >> 57
         };
         let of_one: Vec<u64> = keys
             .by_ref()
@@ -237,17 +237,17 @@ fn keys_that_do_not_fit_their_bins_go_all_to_all_and_so_do_the_next_batches() {
             .take(N / 2)
             .collect();
         assert_eq!(shard.insert(rank, &of_one, &of_one)?, 2 * of_one.len());
-        assert_eq!(shard.p2p.pause, PAUSE);
+        assert_eq!(shard.words().p2p.pause, PAUSE);
         assert!(shard.get(rank, &of_one)?.iter().all(Option::is_some));
         assert_eq!(
-            shard.p2p.pause,
+            shard.words().p2p.pause,
             PAUSE - 1,
             "one batch went through the all-to-all exchange"
         );
         assert_eq!(shard.remove(rank, &of_one)?, 2 * of_one.len());
-        shard.p2p.pause = 0;
+        shard.words().p2p.pause = 0;
         through_all(rank, &mut shard)?;
-        assert_eq!(shard.p2p.pause, 0);
+        assert_eq!(shard.words().p2p.pause, 0);
         Ok(())
     };
     group(2, None).run(work).unwrap();
@@ -261,7 +261,7 @@ fn maps_of_different_seeds_and_maps_without_room_are_sent_nothing() {
             sending(builder, share).hash_seed(index)
         })?;
         through_all(rank, &mut shard)?;
-        assert!(!shard.alike && shard.p2p.window.is_none());
+        assert!(!shard.words().alike && shard.words().p2p.window.is_none());
 
         let small = |builder: Settings, share: &dyn Fn(usize) -> usize| {
             sending(builder, share).capacity(share(N))
@@ -269,10 +269,10 @@ fn maps_of_different_seeds_and_maps_without_room_are_sent_nothing() {
         let mut shard = Shard::with(rank, None, small)?;
         let keys: Vec<u64> = (0..N).map(|i| key(rank, i)).collect();
         assert_eq!(shard.insert(rank, &keys, &keys)?, 2 * N);
-        assert!(shard.p2p.window.is_none());
+        assert!(shard.words().p2p.window.is_none());
         // Nothing needs room for an answer.
         assert!(shard.get(rank, &keys)?.iter().all(Option::is_some));
-        assert!(shard.p2p.window.is_some());
+        assert!(shard.words().p2p.window.is_some());
 
         let full = |builder: Settings, share: &dyn Fn(usize) -> usize| {
             small(builder, share)
@@ -296,8 +296,8 @@ fn without_memory_for_receive_buffers_batches_go_all_to_all() {
         shard.insert(rank, &few[..50], &few[..50])?;
         let got = shard.get(rank, &few)?;
         assert_eq!(got.iter().filter(|got| got.is_some()).count(), 50);
-        assert!(shard.p2p.window.is_none());
-        assert_eq!(shard.p2p.pause, LONG_PAUSE);
+        assert!(shard.words().p2p.window.is_none());
+        assert_eq!(shard.words().p2p.pause, LONG_PAUSE);
         Ok(())
     };
     // Bins are rounded up: receive buffers for 200 keys take more than two megabytes.

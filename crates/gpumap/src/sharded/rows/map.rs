@@ -337,6 +337,14 @@ impl<K: Pod + Send + Sync> ShardedRowMap<K> {
         self.run(|rank, shard| shard.reserve(rank, more)).map(drop)
     }
 
+    /// Gives back the memory that the rows of each rank do not need, as [`RowMap::shrink_to_fit`].
+    ///
+    /// # Errors
+    /// As for [`RowShard::shrink_to_fit`].
+    pub fn shrink_to_fit(&self) -> Result<()> {
+        self.run(|rank, shard| shard.shrink_to_fit(rank)).map(drop)
+    }
+
     /// Frees the memory that no call is using; see [`RowShard::trim`].
     pub fn trim(&self) {
         self.seats.iter().for_each(RowShard::trim);

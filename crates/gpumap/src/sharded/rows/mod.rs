@@ -275,6 +275,15 @@ impl<K: Pod> RowShard<K> {
         spread.together(rank, Call::Reserve, || self.rows.reserve(share))
     }
 
+    /// Gives back the memory that the rows of each rank do not need. A collective.
+    ///
+    /// # Errors
+    /// As for [`RowMap::shrink_to_fit`], of any rank, which leaves the others smaller, and [`Error::Group`].
+    pub fn shrink_to_fit(&self, rank: &mut Rank) -> Result<()> {
+        let spread = &self.keyed.spread;
+        spread.together(rank, Call::ShrinkToFit, || self.rows.shrink_to_fit())
+    }
+
     /// Frees the buffers that calls went through, unless one is using them. Later ones allocate them again as they need them.
     pub fn trim(&self) {
         self.keyed.trim();
