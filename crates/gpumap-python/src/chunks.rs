@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use bytemuck::Pod;
-use gpumap::{Chunk, Output, Sink, Value};
+use gpumap::{Chunk, Key, Output, Sink, Value};
 use pyo3::prelude::*;
 
 use crate::dtype::Item;
@@ -36,8 +36,8 @@ struct Chunking {
 impl Chunks {
     /// All pairs of a map, about so many at a time; `make` says what becomes of a chunk, and `gate` is that of a map that may not
     /// change meanwhile.
-    pub fn of<K: Pod, V: Value, M: Pairs<K, V>>(
-        map: &Arc<M>,
+    pub fn of<K: Key, V: Value>(
+        map: &Arc<Pairs<K, V>>,
         gate: Option<&Arc<Gate>>,
         pairs: usize,
         make: impl Fn(&Chunk<K, V>) -> Make + Send + 'static,

@@ -8,12 +8,13 @@ use pyo3::prelude::*;
 
 use crate::chunks::Chunks;
 use crate::device::{group, opened};
-use crate::dtype::{Dtype, Item};
+use crate::dtype::{Dtype, Element, Item, for_number};
 use crate::error::exception;
 use crate::incoming::{Incoming, Wanted};
-use crate::pairs::Origin;
+use crate::number;
+use crate::pairs::{Origin, Place};
 use crate::saved::warn_of_unknown_types;
-use crate::typed::{self, Answer, AnyMap, AnySet, Change, How, Place};
+use crate::typed::{self, Answer, AnyMap, Bytes, Change, How};
 
 fn merge(how: &str) -> PyResult<Merge> {
     Ok(match how {
@@ -78,7 +79,7 @@ impl KeyType {
     }
 }
 
-/// A map; see `gpumap_rs.Map`, `gpumap_rs.ShardedMap` and `gpumap_rs.WideMap`.
+/// A map; see `gpumap_rs.Map`.
 #[pyclass(frozen, module = "gpumap_rs._native")]
 pub struct Map {
     map: Box<dyn AnyMap>,
@@ -89,29 +90,34 @@ pub struct Map {
 /// A set; see `gpumap_rs.Set`.
 #[pyclass(frozen, module = "gpumap_rs._native")]
 pub struct Set {
-    set: Box<dyn AnySet>,
+    map: Box<dyn AnyMap>,
     key: Item,
 }
 
 /// The methods of a class: those that maps and sets have in common, and its own. A class has one block of them.
 macro_rules! methods {
-    ($class:ident, $field:ident, $($own:tt)*) => {
+    ($class:ident, $($own:tt)*) => {
         #[pymethods]
         impl $class {
             $($own)*
 
             fn __len__(&self, py: Python<'_>) -> usize {
-                py.detach(|| self.$field.len())
+                py.detach(|| self.map.len())
             }
 
             #[getter]
             fn capacity(&self, py: Python<'_>) -> usize {
-                py.detach(|| self.$field.capacity())
+                py.detach(|| self.map.capacity())
             }
 
             #[getter]
             fn device(&self) -> String {
-                self.$field.place()
+                self.map.place()
+            }
+
+            #[getter]
+            fn layout(&self) -> &'static str {
+                self.map.layout().name()
             }
 
             #[getter]
@@ -119,20 +125,25 @@ macro_rules! methods {
                 self.key.dtype.name()
             }
 
+            #[getter]
+            fn width(&self) -> Option<usize> {
+                self.key.width
+            }
+
             fn clear(&self, py: Python<'_>) -> PyResult<()> {
-                py.detach(|| self.$field.clear())
+                py.detach(|| self.map.clear())
             }
 
             fn reserve(&self, py: Python<'_>, more: usize) -> PyResult<()> {
-                py.detach(|| self.$field.reserve(more))
+                py.detach(|| self.map.reserve(more))
             }
 
             fn shrink_to_fit(&self, py: Python<'_>) -> PyResult<()> {
-                py.detach(|| self.$field.shrink_to_fit())
+                py.detach(|| self.map.shrink_to_fit())
             }
 
             fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<u64> {
-                py.detach(|| self.$field.save(&path)).map_err(exception)
+                py.detach(|| self.map.save(&path)).map_err(exception)
             }
 
             fn contains(
@@ -141,7 +152,7 @@ macro_rules! methods {
                 keys: &Bound<'_, PyAny>,
                 stream: usize,
             ) -> Answer {
-                self.$field.contains(py, &self.keys(keys, stream)?)
+                self.map.contains(py, &self.keys(keys, stream)?)
             }
 
             fn remove(
@@ -151,12 +162,12 @@ macro_rules! methods {
                 outcomes: bool,
                 stream: usize,
             ) -> Answer {
-                self.$field.remove(py, &self.keys(keys, stream)?, outcomes)
+                self.map.remove(py, &self.keys(keys, stream)?, outcomes)
             }
 
             /// All that it has, about so many at a time.
             fn chunks(&self, pairs: usize) -> PyResult<Chunks> {
-                Ok(self.$field.chunks(pairs)?)
+                Ok(self.map.chunks(pairs)?)
             }
         }
 
@@ -167,24 +178,19 @@ macro_rules! methods {
         }
     };
 }
-methods! { Set, set,
+methods! { Set,
     #[new]
     fn new(
         py: Python<'_>,
-        key: &str,
+        key: KeyType,
         capacity: usize,
-        on: Option<&str>,
+        on: On,
         grows: bool,
         file: Option<PathBuf>,
     ) -> PyResult<Self> {
-        let key = Dtype::named(key)?.into();
-        let set = py.detach(|| {
-            let device = opened(on)?;
-            let origin = origin(file.as_ref(), capacity, grows);
-            typed::set(&device, origin, key)
-        })?;
-        warn_of_unknown_types(py, file.as_deref())?;
-        Ok(Self { set, key })
+        let key = key.item()?;
+        let map = made(py, key, None, &on, origin(file.as_ref(), capacity, grows))?;
+        Ok(Self { map, key })
     }
 
     fn insert(
@@ -194,11 +200,12 @@ methods! { Set, set,
         outcomes: bool,
         stream: usize,
     ) -> Answer {
-        self.set.insert(py, &self.keys(keys, stream)?, outcomes)
+        let keys = self.keys(keys, stream)?;
+        self.map.change(py, Change::Insert, &keys, None, outcomes)
     }
 
     fn retrieve_all(&self, py: Python<'_>, on_device: bool) -> Answer {
-        self.set.retrieve_all(py, on_device)
+        self.map.retrieve_all(py, on_device)
     }
 }
 
@@ -209,7 +216,36 @@ fn origin(file: Option<&PathBuf>, capacity: usize, grows: bool) -> Origin<'_> {
     }
 }
 
-methods! { Map, map,
+/// A map, or a set if it has no values.
+fn made(
+    py: Python<'_>,
+    key: Item,
+    value: Option<Dtype>,
+    on: &On,
+    origin: Origin<'_>,
+) -> PyResult<Box<dyn AnyMap>> {
+    let map = py.detach(|| {
+        let place = match on {
+            On::One(name) => Place::Device(opened(name.as_deref())?),
+            On::Several(names) => Place::Ranks(group(names)?),
+        };
+        typed::made(&place, origin, key, value)
+    })?;
+    if let Origin::File(path) = origin {
+        warn_of_unknown_types(py, path)?;
+    }
+    Ok(map)
+}
+
+/// The bytes of the value that a number of Python's equals.
+fn bytes_of<T: Element>(number: &Bound<'_, PyAny>, what: &str) -> PyResult<Bytes> {
+    let value = number::exactly::<T>(number, what)?;
+    let mut bytes = Bytes::default();
+    bytes[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&value));
+    Ok(bytes)
+}
+
+methods! { Map,
     #[new]
     fn new(
         py: Python<'_>,
@@ -221,21 +257,9 @@ methods! { Map, map,
         file: Option<PathBuf>,
     ) -> PyResult<Self> {
         let (key, value) = (key.item()?, Dtype::named(value)?);
-        let map = py.detach(|| {
-            let place = match &on {
-                On::One(name) => Place::Device(opened(name.as_deref())?),
-                On::Several(names) => Place::Ranks(group(names)?),
-            };
-            let origin = origin(file.as_ref(), capacity, grows);
-            typed::map(&place, origin, key, value)
-        })?;
-        warn_of_unknown_types(py, file.as_deref())?;
+        let origin = origin(file.as_ref(), capacity, grows);
+        let map = made(py, key, Some(value), &on, origin)?;
         Ok(Self { map, key, value })
-    }
-
-    #[getter]
-    fn width(&self) -> Option<usize> {
-        self.key.width
     }
 
     #[getter]
@@ -256,7 +280,7 @@ methods! { Map, map,
         let change = change(how)?;
         let keys = self.keys(keys, stream)?;
         let values = self.values(values, stream)?;
-        self.map.change(py, change, &keys, &values, outcomes)
+        self.map.change(py, change, &keys, Some(&values), outcomes)
     }
 
     /// Merges one value; `how` is merge or merge_present, with a way to merge.
@@ -269,9 +293,9 @@ methods! { Map, map,
         outcomes: bool,
         stream: usize,
     ) -> Answer {
-        let keys = self.keys(keys, stream)?;
-        self.map
-            .merge_one(py, self::how(how)?, &keys, value, outcomes)
+        let (how, keys) = (self::how(how)?, self.keys(keys, stream)?);
+        let value = self.bytes_of(value, "the value")?;
+        self.map.merge_one(py, how, &keys, value, outcomes)
     }
 
     /// Values, and what was found; `takes` says that the pairs are removed.
@@ -292,7 +316,9 @@ methods! { Map, map,
         default: &Bound<'_, PyAny>,
         stream: usize,
     ) -> Answer {
-        self.map.get_or(py, &self.keys(keys, stream)?, default)
+        let keys = self.keys(keys, stream)?;
+        self.map
+            .get_or(py, &keys, self.bytes_of(default, "the default")?)
     }
 
     fn get_or_insert(
@@ -313,6 +339,10 @@ methods! { Map, map,
 }
 
 impl Map {
+    fn bytes_of(&self, number: &Bound<'_, PyAny>, what: &str) -> PyResult<Bytes> {
+        for_number!(self.value, bytes_of::<_>(number, what))
+    }
+
     fn values(&self, values: &Bound<'_, PyAny>, stream: usize) -> PyResult<Incoming> {
         Incoming::of(
             values,

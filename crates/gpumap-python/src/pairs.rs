@@ -1,12 +1,13 @@
-//! [`Pairs`]: maps of one device and of several.
+//! [`Pairs`]: a map of one device, or of several.
 
 use std::path::Path;
 
-use bytemuck::Pod;
 use gpumap::file::Kind;
-use gpumap::op::Execute;
+use gpumap::op::{Execute, Op};
 use gpumap::sharded::{GroupError, Ranks};
-use gpumap::{Chunk, Device, Growth, Key, Layout, Map, Output, ShardedMap, Sink, Value};
+use gpumap::{
+    Chunk, Device, Growth, Key, Layout, Map, MapBuilder, Output, ShardedMap, Sink, Value,
+};
 
 use crate::device::name_of;
 use crate::places::Places;
@@ -18,154 +19,135 @@ pub enum Origin<'a> {
     File(&'a Path),
 }
 
-/// A map, whichever devices have its pairs.
-pub trait Pairs<K: Pod, V: Value>: Execute<K, V> + Sized + Send + Sync + 'static {
-    /// What it is made on.
-    type On;
-    /// Whether no call may change it while chunks are given out: such calls would wait for the end of them.
-    const CHUNKS_ARE_OF_ONE_MOMENT: bool = false;
-
-    /// Saved files say the kind of keys, which the types of a map with wide keys do not know.
-    fn made(on: &Self::On, origin: Origin<'_>, key: Kind) -> gpumap::Result<Self>;
-    /// The only or first device.
-    fn device(&self) -> &Device;
-    /// The names of all devices.
-    fn place(&self) -> String;
-    fn len(&self) -> usize;
-    fn capacity(&self) -> usize;
-    fn clear(&self) -> gpumap::Result<()>;
-    fn reserve(&self, more: usize) -> gpumap::Result<()>;
-    fn shrink_to_fit(&self) -> gpumap::Result<()>;
-    fn save(&self, path: &Path) -> gpumap::Result<u64>;
-    fn dump(&self, keys: &mut Places<K>, values: &mut Places<V>) -> gpumap::Result<usize>;
-    /// Gives all pairs out, about so many at a time, until that is refused.
-    fn chunks(
-        &self,
-        pairs: usize,
-        give: &mut dyn FnMut(&Chunk<K, V>) -> bool,
-    ) -> gpumap::Result<()>;
+/// Where the pairs of a map are.
+pub enum Place {
+    Device(Device),
+    Ranks(Ranks),
 }
 
-/// The methods that every kind of map has by these names.
-macro_rules! of_every_map {
-    () => {
-        fn len(&self) -> usize {
-            self.len()
-        }
+/// A map, whichever devices have its pairs.
+pub enum Pairs<K: Key, V: Value> {
+    Device(Map<K, V>),
+    Ranks(ShardedMap<K, V>),
+}
 
-        fn capacity(&self) -> usize {
-            self.capacity()
-        }
-
-        fn clear(&self) -> gpumap::Result<()> {
-            self.clear()
-        }
-
-        fn reserve(&self, more: usize) -> gpumap::Result<()> {
-            self.reserve(more)
-        }
-
-        fn save(&self, path: &Path) -> gpumap::Result<u64> {
-            self.save(path)
+/// What both kinds of maps have by one name.
+macro_rules! either {
+    ($pairs:expr, $map:ident => $does:expr) => {
+        match $pairs {
+            Pairs::Device($map) => $does,
+            Pairs::Ranks($map) => $does,
         }
     };
 }
 
-impl<K: Key, V: Value> Pairs<K, V> for Map<K, V> {
-    type On = Device;
-    const CHUNKS_ARE_OF_ONE_MOMENT: bool = matches!(Self::LAYOUT, Layout::Rows);
+impl<K: Key, V: Value> Execute<K, V> for Pairs<K, V> {
+    fn execute<A>(&self, op: Op<'_, K, V, A>) -> gpumap::Result<A> {
+        either!(self, map => map.execute(op))
+    }
+}
 
-    of_every_map!();
+impl<K: Key, V: Value> Pairs<K, V> {
+    /// How each device holds its pairs.
+    pub const LAYOUT: Layout = Map::<K, V>::LAYOUT;
 
-    fn made(on: &Device, origin: Origin<'_>, key: Kind) -> gpumap::Result<Self> {
-        let builder = Self::builder(on);
-        match (origin, Self::LAYOUT) {
-            (Origin::File(path), Layout::Rows) => builder.key_kind(key).load(path),
-            (Origin::File(path), _) => Self::load(on, path),
-            (Origin::New { capacity, grows }, _) => {
-                let builder = builder.key_kind(key).capacity(capacity);
-                match grows {
-                    true => builder,
-                    false => builder.growth(Growth::Fixed),
-                }
-                .build()
+    /// Saved files say the kind of keys, which a type of keys that are rows does not know.
+    pub fn made(place: &Place, origin: Origin<'_>, key: Kind) -> gpumap::Result<Self> {
+        let new = |builder: MapBuilder<K, V>, capacity, grows| {
+            let builder = builder.key_kind(key).capacity(capacity);
+            match grows {
+                true => builder,
+                false => builder.growth(Growth::Fixed),
+            }
+        };
+        Ok(match (place, origin) {
+            (Place::Device(device), Origin::New { capacity, grows }) => {
+                Self::Device(new(Map::builder(device), capacity, grows).build()?)
+            }
+            (Place::Device(device), Origin::File(path)) => Self::Device(match Self::LAYOUT {
+                Layout::Rows => Map::builder(device).key_kind(key).load(path),
+                _ => Map::load(device, path),
+            }?),
+            (Place::Ranks(ranks), Origin::New { capacity, grows }) => {
+                Self::Ranks(ShardedMap::with(ranks, None, |builder, share| {
+                    new(builder, share(capacity), grows)
+                })?)
+            }
+            (Place::Ranks(ranks), Origin::File(path)) => {
+                Self::Ranks(ShardedMap::load_with(ranks, path, |builder, _| {
+                    builder.key_kind(key)
+                })?)
+            }
+        })
+    }
+
+    /// The only or first device.
+    pub fn device(&self) -> &Device {
+        match self {
+            Self::Device(map) => map.device(),
+            Self::Ranks(map) => &map.ranks().devices()[0],
+        }
+    }
+
+    /// The names of all devices.
+    pub fn place(&self) -> String {
+        match self {
+            Self::Device(map) => name_of(map.device()),
+            Self::Ranks(map) => {
+                let names: Vec<String> = map.ranks().devices().iter().map(name_of).collect();
+                names.join(",")
             }
         }
     }
 
-    fn device(&self) -> &Device {
-        self.device()
+    pub fn len(&self) -> usize {
+        either!(self, map => map.len())
     }
 
-    fn place(&self) -> String {
-        name_of(self.device())
+    pub fn capacity(&self) -> usize {
+        either!(self, map => map.capacity())
     }
 
-    fn dump(&self, keys: &mut Places<K>, values: &mut Places<V>) -> gpumap::Result<usize> {
-        self.retrieve_all_into(keys, values)
+    pub fn clear(&self) -> gpumap::Result<()> {
+        either!(self, map => map.clear())
     }
 
-    fn shrink_to_fit(&self) -> gpumap::Result<()> {
-        self.shrink_to_fit()
+    pub fn reserve(&self, more: usize) -> gpumap::Result<()> {
+        either!(self, map => map.reserve(more))
     }
 
-    fn chunks(
+    pub fn shrink_to_fit(&self) -> gpumap::Result<()> {
+        either!(self, map => map.shrink_to_fit())
+    }
+
+    pub fn save(&self, path: &Path) -> gpumap::Result<u64> {
+        either!(self, map => map.save(path))
+    }
+
+    pub fn dump(&self, keys: &mut Places<K>, values: &mut dyn Output<V>) -> gpumap::Result<usize> {
+        match self {
+            Self::Device(map) => map.retrieve_all_into(keys, values),
+            Self::Ranks(map) => match (keys.sink(), values.sink()) {
+                (Sink::Host(keys), Sink::Host(values)) => map.retrieve_all_into(keys, values),
+                // As for batches of a device.
+                _ => Err(gpumap::Error::WrongDevice {
+                    expected: "memory of the host".to_owned(),
+                    found: "memory of a device".to_owned(),
+                }),
+            },
+        }
+    }
+
+    /// Gives all pairs out, about so many at a time, until that is refused.
+    pub fn chunks(
         &self,
         pairs: usize,
         give: &mut dyn FnMut(&Chunk<K, V>) -> bool,
     ) -> gpumap::Result<()> {
-        until_refused(give, |take| self.for_each_chunk(pairs, take))
-    }
-}
-
-impl<K: Key, V: Value> Pairs<K, V> for ShardedMap<K, V> {
-    type On = Ranks;
-
-    fn made(on: &Ranks, origin: Origin<'_>, _: Kind) -> gpumap::Result<Self> {
-        match origin {
-            Origin::File(path) => Self::load(on, path),
-            Origin::New { capacity, grows } => Self::with(on, None, |builder, share| {
-                let builder = builder.capacity(share(capacity));
-                match grows {
-                    true => builder,
-                    false => builder.growth(Growth::Fixed),
-                }
-            }),
-        }
-    }
-
-    fn device(&self) -> &Device {
-        &self.ranks().devices()[0]
-    }
-
-    fn place(&self) -> String {
-        let names: Vec<String> = self.ranks().devices().iter().map(name_of).collect();
-        names.join(",")
-    }
-
-    of_every_map!();
-
-    fn shrink_to_fit(&self) -> gpumap::Result<()> {
-        self.run(|_, shard| shard.local().shrink_to_fit()).map(drop)
-    }
-
-    fn dump(&self, keys: &mut Places<K>, values: &mut Places<V>) -> gpumap::Result<usize> {
-        match (keys.sink(), values.sink()) {
-            (Sink::Host(keys), Sink::Host(values)) => self.retrieve_all_into(keys, values),
-            // As for batches of a device.
-            _ => Err(gpumap::Error::WrongDevice {
-                expected: "memory of the host".to_owned(),
-                found: "memory of a device".to_owned(),
-            }),
-        }
-    }
-
-    fn chunks(
-        &self,
-        pairs: usize,
-        give: &mut dyn FnMut(&Chunk<K, V>) -> bool,
-    ) -> gpumap::Result<()> {
-        until_refused(give, |take| self.for_each_chunk(pairs, take))
+        until_refused(
+            give,
+            |take| either!(self, map => map.for_each_chunk(pairs, take)),
+        )
     }
 }
 

@@ -192,7 +192,9 @@ impl RowMap {
                 device,
             ))
         })?;
-        warn_of_unknown_types(py, path.as_deref())?;
+        if let Some(path) = &path {
+            warn_of_unknown_types(py, path)?;
+        }
         let streams = Streams::new(&device);
         Ok(Self { map, key, streams })
     }

@@ -48,11 +48,11 @@ pub fn expect_one_zero_and_nan<K: Pod>(
 }
 
 /// Warns if a file that was loaded does not say the type of its keys: it is of an earlier version.
-pub fn warn_of_unknown_types(py: Python<'_>, path: Option<&Path>) -> PyResult<()> {
+pub fn warn_of_unknown_types(py: Python<'_>, path: &Path) -> PyResult<()> {
     // A pipe is read once.
-    let Some(path) = path.filter(|path| path.is_file()) else {
+    if !path.is_file() {
         return Ok(());
-    };
+    }
     let header = File::open(path)
         .ok()
         .and_then(|mut file| Header::read(&mut file).ok());

@@ -1,24 +1,21 @@
-//! Maps and sets of one pair of types behind one trait each, so that Python's have the types as values.
+//! Maps and sets of one pair of types behind one trait, so that Python's have the types as values.
 
 use std::io;
-use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::Arc;
 
 use bytemuck::Pod;
-use gpumap::op::{self, Op};
-use gpumap::sharded::Ranks;
-use gpumap::{Device, Key, Map, Merge, Numeric, ShardedMap, Value};
-use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
+use gpumap::op::{self, Execute, Op};
+use gpumap::{Key, Layout, Merge, Numeric, Output};
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 
 use crate::chunks::{Chunks, copied, owned};
-use crate::dtype::{Dtype, Element, Item};
+use crate::dtype::{Dtype, Item, for_number};
 use crate::error::{BusyError, exception};
 use crate::gate::{Change as Changing, Gate};
 use crate::incoming::{Incoming, Items, Streams};
-use crate::number;
-use crate::pairs::{Origin, Pairs};
+use crate::pairs::{Origin, Pairs, Place};
 use crate::places::{Places, dump};
 use crate::saved::{self, expect_one_zero_and_nan};
 use crate::width::for_width;
@@ -39,10 +36,17 @@ pub struct How {
     pub present: bool,
 }
 
-/// What maps and sets have in common.
-pub trait AnyKeys: Send + Sync {
+/// The bytes of a value, and zeros if it has fewer.
+pub type Bytes = [u8; 8];
+
+/// What Python gets: an array, several, or how many pairs were changed and if requested which.
+pub type Answer = PyResult<Py<PyAny>>;
+
+/// A map, or a set, which is a map without values.
+pub trait AnyMap: Send + Sync {
     /// The names of the devices.
     fn place(&self) -> String;
+    fn layout(&self) -> Layout;
     fn len(&self) -> usize;
     fn capacity(&self) -> usize;
     fn clear(&self) -> PyResult<()>;
@@ -51,27 +55,12 @@ pub trait AnyKeys: Send + Sync {
     fn save(&self, path: &Path) -> gpumap::Result<u64>;
     fn contains(&self, py: Python<'_>, keys: &Incoming) -> Answer;
     fn remove(&self, py: Python<'_>, keys: &Incoming, outcomes: bool) -> Answer;
-    /// All that it has, about so many at a time.
-    fn chunks(&self, pairs: usize) -> io::Result<Chunks>;
-}
-
-/// What Python gets: an array, several, or how many pairs were changed and if requested which.
-pub type Answer = PyResult<Py<PyAny>>;
-
-/// A set.
-pub trait AnySet: AnyKeys {
-    fn insert(&self, py: Python<'_>, keys: &Incoming, outcomes: bool) -> Answer;
-    fn retrieve_all(&self, py: Python<'_>, on_device: bool) -> Answer;
-}
-
-/// A map.
-pub trait AnyMap: AnyKeys {
     fn change(
         &self,
         py: Python<'_>,
         change: Change,
         keys: &Incoming,
-        values: &Incoming,
+        values: Option<&Incoming>,
         outcomes: bool,
     ) -> Answer;
     /// A merge of one value with those of all keys, or of those that are present.
@@ -80,30 +69,31 @@ pub trait AnyMap: AnyKeys {
         py: Python<'_>,
         how: How,
         keys: &Incoming,
-        value: &Bound<'_, PyAny>,
+        value: Bytes,
         outcomes: bool,
     ) -> Answer;
     /// Values, and what was found; `takes` says that the pairs are removed.
     fn get(&self, py: Python<'_>, keys: &Incoming, takes: bool) -> Answer;
-    fn get_or(&self, py: Python<'_>, keys: &Incoming, default: &Bound<'_, PyAny>) -> Answer;
+    fn get_or(&self, py: Python<'_>, keys: &Incoming, default: Bytes) -> Answer;
     fn get_or_insert(&self, py: Python<'_>, keys: &Incoming, values: &Incoming) -> Answer;
     fn retrieve_all(&self, py: Python<'_>, on_device: bool) -> Answer;
+    /// All that it has, about so many at a time.
+    fn chunks(&self, pairs: usize) -> io::Result<Chunks>;
 }
 
 /// A map of these types, and the names that Python has for them.
-pub struct Typed<K, V, M> {
-    map: Arc<M>,
+struct Typed<K: Key, V: Numeric> {
+    map: Arc<Pairs<K, V>>,
     streams: Streams,
     gate: Arc<Gate>,
     key: Item,
     /// None of a set.
     value: Option<Dtype>,
-    _pair: PhantomData<fn(K) -> V>,
 }
 
-impl<K: Pod + Send + Sync, V: Value, M: Pairs<K, V>> Typed<K, V, M> {
-    fn new(on: &M::On, origin: Origin<'_>, key: Item, value: Option<Dtype>) -> PyResult<Self> {
-        let map = M::made(on, origin, key.dtype.kind()).map_err(exception)?;
+impl<K: Key, V: Numeric> Typed<K, V> {
+    fn new(place: &Place, origin: Origin<'_>, key: Item, value: Option<Dtype>) -> PyResult<Self> {
+        let map = Pairs::<K, V>::made(place, origin, key.dtype.kind()).map_err(exception)?;
         if let Origin::File(path) = origin {
             expect_one_zero_and_nan(path, key.dtype.floats(), |give| {
                 map.chunks(saved::CHUNK, &mut |chunk| give(chunk.keys()))
@@ -115,13 +105,17 @@ impl<K: Pod + Send + Sync, V: Value, M: Pairs<K, V>> Typed<K, V, M> {
             gate: Arc::default(),
             key,
             value,
-            _pair: PhantomData,
         })
     }
 
-    /// Of a map that may not change while chunks of it are given out.
+    /// The type of answers that are values.
+    fn value(&self) -> Dtype {
+        self.value.unwrap_or(Dtype::Bool)
+    }
+
+    /// Of a map that may not change while chunks of it are given out: such calls would wait for the end of them.
     fn gate(&self) -> Option<&Arc<Gate>> {
-        M::CHUNKS_ARE_OF_ONE_MOMENT.then_some(&self.gate)
+        matches!(Pairs::<K, V>::LAYOUT, Layout::Rows).then_some(&self.gate)
     }
 
     /// Begins a change, which ends when the answer is dropped.
@@ -149,16 +143,24 @@ impl<K: Pod + Send + Sync, V: Value, M: Pairs<K, V>> Typed<K, V, M> {
             .map_err(exception)
     }
 
-    /// The same with values.
+    /// The same with values; those of a set are nothing.
     fn call_with<T: Send>(
         &self,
         py: Python<'_>,
         keys: &Incoming,
-        values: &Incoming,
+        values: Option<&Incoming>,
         run: impl FnOnce(&Items<'_, K>, &Items<'_, V>) -> gpumap::Result<T> + Send,
     ) -> PyResult<T> {
-        values.expect_on(self.map.device())?;
-        self.call(py, keys, |keys| run(keys, &values.items(&self.streams)?))
+        if let Some(values) = values {
+            values.expect_on(self.map.device())?;
+        }
+        self.call(py, keys, |k| {
+            let values = match values {
+                Some(values) => values.items(&self.streams)?,
+                None => Items::Owned(vec![V::zeroed(); keys.len()]),
+            };
+            run(k, &values)
+        })
     }
 
     /// Places beside keys for answers of this type.
@@ -223,9 +225,13 @@ pub fn pair<'py>(
     Ok((first, second).into_pyobject(py)?.into_any().unbind())
 }
 
-impl<K: Pod + Send + Sync, V: Value, M: Pairs<K, V>> AnyKeys for Typed<K, V, M> {
+impl<K: Key, V: Numeric> AnyMap for Typed<K, V> {
     fn place(&self) -> String {
         self.map.place()
+    }
+
+    fn layout(&self) -> Layout {
+        Pairs::<K, V>::LAYOUT
     }
 
     fn len(&self) -> usize {
@@ -269,55 +275,12 @@ impl<K: Pod + Send + Sync, V: Value, M: Pairs<K, V>> AnyKeys for Typed<K, V, M> 
         })
     }
 
-    fn chunks(&self, pairs: usize) -> io::Result<Chunks> {
-        let (key, value) = (self.key, self.value);
-        Chunks::of(&self.map, self.gate(), pairs, move |chunk| {
-            let pairs = owned(chunk.keys()).zip(owned(chunk.values()));
-            Box::new(move |py| {
-                let none = || PyMemoryError::new_err("no memory for a chunk: ask for smaller ones");
-                let (keys, values) = pairs.ok_or_else(none)?;
-                let keys = copied(py, &keys, key)?;
-                match value {
-                    Some(value) => pair(py, keys, copied(py, &values, value)?),
-                    None => Ok(keys),
-                }
-            })
-        })
-    }
-}
-
-impl<K: Key> AnySet for Typed<K, (), Map<K, ()>> {
-    fn insert(&self, py: Python<'_>, keys: &Incoming, outcomes: bool) -> Answer {
-        self.count(py, keys, outcomes, |flags| {
-            self.call(py, keys, |k| self.execute(op::insert_keys(k), flags))
-        })
-    }
-
-    fn retrieve_all(&self, py: Python<'_>, on_device: bool) -> Answer {
-        let places = |len| self.places_at(py, on_device, self.key, len);
-        let (keys, len) = dump(
-            py,
-            py.detach(|| self.map.len()),
-            places,
-            |keys: &mut Places<K>| self.map.keys_into(keys),
-        )?;
-        keys.answer(py, len)
-    }
-}
-
-impl<K, V, M> Typed<K, V, M> {
-    fn value(&self) -> Dtype {
-        self.value.unwrap_or(Dtype::Bool)
-    }
-}
-
-impl<K: Pod + Send + Sync, V: Numeric + Element, M: Pairs<K, V>> AnyMap for Typed<K, V, M> {
     fn change(
         &self,
         py: Python<'_>,
         change: Change,
         keys: &Incoming,
-        values: &Incoming,
+        values: Option<&Incoming>,
         outcomes: bool,
     ) -> Answer {
         self.count(py, keys, outcomes, |flags| {
@@ -339,10 +302,10 @@ impl<K: Pod + Send + Sync, V: Numeric + Element, M: Pairs<K, V>> AnyMap for Type
         py: Python<'_>,
         how: How,
         keys: &Incoming,
-        value: &Bound<'_, PyAny>,
+        value: Bytes,
         outcomes: bool,
     ) -> Answer {
-        let value = number::exactly::<V>(value, "the value")?;
+        let value = of_bytes::<V>(value);
         self.count(py, keys, outcomes, |flags| {
             self.call(py, keys, |k| {
                 let op = match how.present {
@@ -369,8 +332,8 @@ impl<K: Pod + Send + Sync, V: Numeric + Element, M: Pairs<K, V>> AnyMap for Type
         pair(py, values.answer(py, n)?, found.answer(py, n)?)
     }
 
-    fn get_or(&self, py: Python<'_>, keys: &Incoming, default: &Bound<'_, PyAny>) -> Answer {
-        let default = number::exactly::<V>(default, "the default")?;
+    fn get_or(&self, py: Python<'_>, keys: &Incoming, default: Bytes) -> Answer {
+        let default = of_bytes::<V>(default);
         let mut values = self.places(py, keys, self.value())?;
         self.call(py, keys, |k| {
             self.map.execute(op::get(k).or(default).into(&mut values))
@@ -381,7 +344,7 @@ impl<K: Pod + Send + Sync, V: Numeric + Element, M: Pairs<K, V>> AnyMap for Type
     fn get_or_insert(&self, py: Python<'_>, keys: &Incoming, values: &Incoming) -> Answer {
         let _change = self.change()?;
         let mut held = self.places(py, keys, self.value())?;
-        self.call_with(py, keys, values, |k, v| {
+        self.call_with(py, keys, Some(values), |k, v| {
             self.map.execute(op::get_or_insert(k, v).into(&mut held))
         })?;
         held.answer(py, keys.len())
@@ -389,119 +352,81 @@ impl<K: Pod + Send + Sync, V: Numeric + Element, M: Pairs<K, V>> AnyMap for Type
 
     fn retrieve_all(&self, py: Python<'_>, on_device: bool) -> Answer {
         let places = |len| {
-            Ok((
-                self.places_at(py, on_device, self.key, len)?,
-                self.places_at(py, on_device, self.value(), len)?,
-            ))
+            let values = |value| self.places_at(py, on_device, value, len);
+            let values = self.value.map(values).transpose()?;
+            Ok((self.places_at(py, on_device, self.key, len)?, values))
         };
-        let ((keys, values), len) = dump(
-            py,
-            py.detach(|| self.map.len()),
-            places,
-            |(keys, values)| self.map.dump(keys, values),
-        )?;
-        pair(py, keys.answer(py, len)?, values.answer(py, len)?)
-    }
-}
-
-/// A set of keys of this type.
-pub fn set(device: &Device, origin: Origin<'_>, key: Item) -> PyResult<Box<dyn AnySet>> {
-    Ok(match key.dtype {
-        Dtype::U32 => Box::new(Typed::<u32, (), Map<_, _>>::new(device, origin, key, None)?),
-        Dtype::I32 => Box::new(Typed::<i32, (), Map<_, _>>::new(device, origin, key, None)?),
-        Dtype::F32 => Box::new(Typed::<f32, (), Map<_, _>>::new(device, origin, key, None)?),
-        Dtype::I64 => Box::new(Typed::<i64, (), Map<_, _>>::new(device, origin, key, None)?),
-        Dtype::F64 => Box::new(Typed::<f64, (), Map<_, _>>::new(device, origin, key, None)?),
-        _ => Box::new(Typed::<u64, (), Map<_, _>>::new(device, origin, key, None)?),
-    })
-}
-
-/// Where the pairs of a map are.
-pub enum Place {
-    Device(Device),
-    Ranks(Ranks),
-}
-
-/// Calls a generic function for a type of keys and values of this type.
-macro_rules! for_value {
-    ($value:expr, $function:ident::<$key:ty> $arguments:tt) => {
-        match $value {
-            Dtype::U32 => $function::<$key, u32> $arguments,
-            Dtype::I32 => $function::<$key, i32> $arguments,
-            Dtype::F32 => $function::<$key, f32> $arguments,
-            Dtype::U64 => $function::<$key, u64> $arguments,
-            Dtype::I64 => $function::<$key, i64> $arguments,
-            Dtype::F64 => $function::<$key, f64> $arguments,
-            Dtype::Bool => Err(PyTypeError::new_err(
-                "'bool' is no type of values: use u32, i32, f32, u64, i64 or f64",
-            )),
+        let into = |(keys, values): &mut (Places<K>, Option<Places<V>>)| match values {
+            Some(values) => self.map.dump(keys, values),
+            None => {
+                let mut nothing = vec![V::zeroed(); keys.sink().len()];
+                self.map.dump(keys, &mut nothing)
+            }
+        };
+        let len = py.detach(|| self.map.len());
+        let ((keys, values), len) = dump(py, len, places, into)?;
+        let keys = keys.answer(py, len)?;
+        match values {
+            Some(values) => pair(py, keys, values.answer(py, len)?),
+            None => Ok(keys),
         }
-    };
-}
+    }
 
-/// A map of keys and values of these types; a wide one if keys are rows.
-pub fn map(
-    place: &Place,
-    origin: Origin<'_>,
-    key: Item,
-    value: Dtype,
-) -> PyResult<Box<dyn AnyMap>> {
-    match (key.width, place) {
-        (None, _) => match key.dtype {
-            Dtype::U32 => for_value!(value, narrow::<u32>(place, origin, key, value)),
-            Dtype::I32 => for_value!(value, narrow::<i32>(place, origin, key, value)),
-            Dtype::F32 => for_value!(value, narrow::<f32>(place, origin, key, value)),
-            Dtype::I64 => for_value!(value, narrow::<i64>(place, origin, key, value)),
-            Dtype::F64 => for_value!(value, narrow::<f64>(place, origin, key, value)),
-            _ => for_value!(value, narrow::<u64>(place, origin, key, value)),
-        },
-        (Some(_), Place::Device(device)) => for_width!(key, wide(device, origin, key, value)),
-        (Some(_), Place::Ranks(_)) => Err(PyValueError::new_err(
-            "keys of several numbers are on one device",
-        )),
+    fn chunks(&self, pairs: usize) -> io::Result<Chunks> {
+        let (key, value) = (self.key, self.value);
+        Chunks::of(&self.map, self.gate(), pairs, move |chunk| {
+            let pairs = owned(chunk.keys()).zip(owned(chunk.values()));
+            Box::new(move |py| {
+                let none = || PyMemoryError::new_err("no memory for a chunk: ask for smaller ones");
+                let (keys, values) = pairs.ok_or_else(none)?;
+                let keys = copied(py, &keys, key)?;
+                match value {
+                    Some(value) => pair(py, keys, copied(py, &values, value)?),
+                    None => Ok(keys),
+                }
+            })
+        })
     }
 }
 
-fn narrow<K: Key, V: Numeric + Element>(
+/// The value with these bytes.
+fn of_bytes<V: Pod>(bytes: Bytes) -> V {
+    bytemuck::pod_read_unaligned(&bytes[..size_of::<V>()])
+}
+
+/// A map of keys and values of these types, or a set.
+pub fn made(
     place: &Place,
     origin: Origin<'_>,
     key: Item,
-    value: Dtype,
+    value: Option<Dtype>,
 ) -> PyResult<Box<dyn AnyMap>> {
-    match place {
-        Place::Device(device) => made::<K, V, Map<K, V>>(device, origin, key, value),
-        Place::Ranks(ranks) => made::<K, V, ShardedMap<K, V>>(ranks, origin, key, value),
+    match key.width {
+        // A row of one number is laid out as the number.
+        None | Some(1) => for_number!(key.dtype, with_key::<_>(place, origin, key, value)),
+        Some(_) => for_width!(
+            key, with_key(place, origin, key, value), 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
+        ),
     }
 }
 
-fn wide<K: Pod + Send + Sync>(
-    device: &Device,
+fn with_key<K: Key>(
+    place: &Place,
     origin: Origin<'_>,
     key: Item,
-    value: Dtype,
+    value: Option<Dtype>,
 ) -> PyResult<Box<dyn AnyMap>> {
-    for_value!(value, wide_of::<K>(device, origin, key, value))
+    match value {
+        Some(dtype) => for_number!(dtype, with_value::<_, K>(place, origin, key, value)),
+        None => with_value::<(), K>(place, origin, key, value),
+    }
 }
 
-fn wide_of<K: Pod + Send + Sync, V: Numeric + Element>(
-    device: &Device,
+fn with_value<V: Numeric, K: Key>(
+    place: &Place,
     origin: Origin<'_>,
     key: Item,
-    value: Dtype,
+    value: Option<Dtype>,
 ) -> PyResult<Box<dyn AnyMap>> {
-    made::<K, V, Map<K, V>>(device, origin, key, value)
-}
-
-fn made<K: Pod + Send + Sync, V: Numeric + Element, M: Pairs<K, V>>(
-    on: &M::On,
-    origin: Origin<'_>,
-    key: Item,
-    value: Dtype,
-) -> PyResult<Box<dyn AnyMap>> {
-    Ok(Box::new(Typed::<K, V, M>::new(
-        on,
-        origin,
-        key,
-        Some(value),
-    )?))
+    Ok(Box::new(Typed::<K, V>::new(place, origin, key, value)?))
 }

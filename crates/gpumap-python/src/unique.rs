@@ -3,7 +3,6 @@
 use bytemuck::Pod;
 use gpumap::Device;
 use gpumap::primitives::UniqueOutputs;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -11,9 +10,9 @@ use crate::device::{gpu, opened, primitives};
 use crate::dtype::Dtype;
 use crate::error::exception;
 use crate::incoming::{Incoming, Streams, Wanted};
-use crate::pairs::Origin;
+use crate::pairs::{Origin, Place};
 use crate::places::Places;
-use crate::typed::{self, Answer};
+use crate::typed::{self, Answer, Change};
 use crate::width::for_width;
 
 /// The device that is asked for; without a name that of the keys, or else the best there is.
@@ -116,11 +115,6 @@ pub fn isin(
     stream: usize,
 ) -> Answer {
     let keys = Incoming::of(keys, Wanted::Keys, "the keys", stream)?;
-    if keys.item.width.is_some() {
-        return Err(PyValueError::new_err(
-            "the keys have 2 dimensions; pass an array of one, or use a RowMap",
-        ));
-    }
     let among = Incoming::of(among, Wanted::Item(keys.item), "the others", stream)?;
     let at = if among.is_on_device() { &among } else { &keys };
     let device = device_of(py, device, at)?;
@@ -128,7 +122,8 @@ pub fn isin(
         capacity: among.len(),
         grows: true,
     };
-    let set = py.detach(|| typed::set(&device, origin, keys.item))?;
-    set.insert(py, &among, false)?;
+    let place = Place::Device(device);
+    let set = py.detach(|| typed::made(&place, origin, keys.item, None))?;
+    set.change(py, Change::Insert, &among, None, false)?;
     set.contains(py, &keys)
 }

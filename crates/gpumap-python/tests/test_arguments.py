@@ -76,7 +76,7 @@ def row_map(dtype, xs, device):
 
 
 def wide(dtype, xs, device):
-    map, rows = gm.WideMap(dtype, 2, "u64", device=device), [[x, x] for x in xs]
+    map, rows = gm.Map((dtype, 2), "u64", device=device), [[x, x] for x in xs]
     assert map.insert(rows, range(len(xs))) == len(xs) and map.contains(rows).all()
     assert all(row in map for row in rows)
     back = map.retrieve_all()[0]
@@ -142,18 +142,18 @@ def map_of(key, value, device):
 
 KEYS = {
     "Map": keys_of(lambda dtype, device: gm.Map(dtype, "u64", device=device)),
-    "ShardedMap": keys_of(lambda dtype, device: gm.ShardedMap(dtype, "u64", devices=["cpu", "cpu"])),
+    "Map on devices": keys_of(lambda dtype, device: gm.Map(dtype, "u64", devices=["cpu", "cpu"])),
     "Set": set_of,
     "RowMap": row_map,
-    "WideMap": wide,
+    "Map of rows": wide,
     "RowMap of rows": wide_rows,
 }
 VALUES = {
     verb: values_of(verb, lambda dtype, device: gm.Map("u64", dtype, device=device))
     for verb in ("insert", "upsert", "assign", "merge", "get_or_insert", "merge one", "default")
 } | {
-    "ShardedMap": values_of("insert", lambda dtype, device: gm.ShardedMap("u64", dtype, devices=["cpu", "cpu"])),
-    "WideMap": values_of("insert", lambda dtype, device: Wide(dtype, device)),
+    "Map on devices": values_of("insert", lambda dtype, device: gm.Map("u64", dtype, devices=["cpu", "cpu"])),
+    "Map of rows": values_of("insert", lambda dtype, device: Wide(dtype, device)),
 }
 #: Without a map that says the type: those of keys, and those of any numbers.
 FREE_KEYS = {"unique": lambda dtype, xs, device: gm.unique(xs, device=device).tolist(), "unique rows": unique_rows, "isin": isin, "join": join, "group_by": groups, "GroupBy": batches}
@@ -164,7 +164,7 @@ class Wide:
     """A map with keys of two numbers, of which each key here is both."""
 
     def __init__(self, value, device):
-        self.map = gm.WideMap("u32", 2, value, device=device)
+        self.map = gm.Map(("u32", 2), value, device=device)
 
     def insert(self, keys, values):
         return self.map.insert([[key, key] for key in keys], values)
@@ -311,7 +311,7 @@ def test_one_number_is_one_key(device, x):
     x7 = 5 if isinstance(x, Index) else 7
     assert map.insert(x, x) == 1 and map.get([x7])[0].tolist() == [x7]
     assert gm.Set("u64", device=device).insert(x) == 1
-    assert gm.WideMap("u64", 2, device=device).insert([x7, x7], x) == 1, "and a list of numbers is one key of several"
+    assert gm.Map(("u64", 2), device=device).insert([x7, x7], x) == 1, "and a list of numbers is one key of several"
 
 
 # What is not of a map's type.
@@ -364,8 +364,8 @@ NO_NUMBERS = [
 
 def every_argument(device):
     """Calls with one argument each, and how their errors name it."""
-    map, wide, rows = gm.Map("u64", "u64", device=device), gm.WideMap("u32", 2, device=device), gm.RowMap("u64", device=device)
-    sharded, keys, table = gm.ShardedMap("u64", "u64", devices=["cpu"]), gm.Set("u64", device=device), gm.JoinTable([1], device=device)
+    map, wide, rows = gm.Map("u64", "u64", device=device), gm.Map(("u32", 2), device=device), gm.RowMap("u64", device=device)
+    sharded, keys, table = gm.Map("u64", "u64", devices=["cpu"]), gm.Set("u64", device=device), gm.JoinTable([1], device=device)
     for name, receiver, first in (("map", map, [1]), ("sharded", sharded, [1]), ("wide", wide, [[1, 2]])):
         for verb in ("insert", "upsert", "assign", "get_or_insert"):
             yield f"{name}.{verb} values", "the values", lambda xs, call=getattr(receiver, verb), first=first: call(first, xs)
@@ -402,7 +402,7 @@ def test_numbers_that_a_type_has_not_are_named(device, x):
         if not name.startswith(("join", "isin")):
             with pytest.raises(gm.InexactError, match=f"^{what}: element 2 is .*, which is no value of (u64|any type)"):
                 call([1, 2, x, 4])
-    wide = gm.WideMap("u64", 2, device=device)
+    wide = gm.Map(("u64", 2), device=device)
     with pytest.raises(gm.InexactError, match=r"^the keys: element \[1, 0\] is "):
         wide.insert([[1, 2], [x, 4]], [0, 0])
     map = gm.Map("u64", "u64", device=device)
@@ -415,14 +415,14 @@ def test_numbers_that_a_type_has_not_are_named(device, x):
 
 def test_numbers_that_a_type_has_not_are_not_in_a_map(device):
     """Y7: as in a dict."""
-    for keys in (gm.Map("u64", device=device), gm.ShardedMap("u64", devices=["cpu"]), gm.Set("u64", device=device), gm.RowMap("u64", device=device)):
+    for keys in (gm.Map("u64", device=device), gm.Map("u64", devices=["cpu"]), gm.Set("u64", device=device), gm.RowMap("u64", device=device)):
         keys.insert([5], [0]) if hasattr(keys, "upsert") else keys.insert([5])
         assert all(x in keys for x in (5, 5.0, np.int8(5), np.float64(5)))
         assert not any(x in keys for x in (6, -1, 2**64, 10**400, 5.5, float("nan"), float("inf"), np.int8(-1)))
         for x in (None, "5", [5, 5]):
             with pytest.raises((TypeError, ValueError)):
                 x in keys
-    for keys in (gm.WideMap("u64", 2, device=device), gm.RowMap("u64", 2, device=device)):
+    for keys in (gm.Map(("u64", 2), device=device), gm.RowMap("u64", 2, device=device)):
         keys.insert([[5, 6]], [0]) if hasattr(keys, "upsert") else keys.insert([[5, 6]])
         assert (5, 6) in keys and [5.0, 6] in keys and (6, 5) not in keys and (5, -6) not in keys and (2**64, 6) not in keys
         with pytest.raises(ValueError, match=r"shape \(n, 2\)"):
@@ -430,7 +430,7 @@ def test_numbers_that_a_type_has_not_are_not_in_a_map(device):
 
 
 def test_shapes_of_lists(device):
-    map, wide = gm.Map("u64", "u64", device=device), gm.WideMap("u64", 2, device=device)
+    map, wide = gm.Map("u64", "u64", device=device), gm.Map(("u64", 2), device=device)
     for xs in ([[1, 2], [3, 4]], [[1], [2]], np.array([[1, 2]], object)):
         with pytest.raises(ValueError, match="2 dimensions"):
             map.get(xs)
@@ -486,7 +486,7 @@ def test_arrays_that_are_not_one_after_the_other_are_copied(device, dtype):
         assert gm.unique(given, device=device).tolist() == rows.tolist()
         map = gm.RowMap(dtype, 2, device=device)
         assert map.insert(given).tolist() == [0, 1, 2, 3] and map.keys().tolist() == rows.tolist()
-        assert gm.WideMap(dtype, 2, device=device).insert(given, range(4)) == 4
+        assert gm.Map((dtype, 2), device=device).insert(given, range(4)) == 4
 
 
 def test_arrays_have_the_type_of_the_map(device):
@@ -553,19 +553,19 @@ def test_nullable_columns_of_pandas(device):
 def every_type(device):
     yield lambda it: gm.Map(it, device=device)
     yield lambda it: gm.Map("u64", it, device=device)
-    yield lambda it: gm.ShardedMap(it, devices=["cpu"])
-    yield lambda it: gm.ShardedMap("u64", it, devices=["cpu"])
-    yield lambda it: gm.WideMap(it, 2, device=device)
-    yield lambda it: gm.WideMap("u64", 2, it, device=device)
+    yield lambda it: gm.Map(it, devices=["cpu"])
+    yield lambda it: gm.Map("u64", it, devices=["cpu"])
+    yield lambda it: gm.Map((it, 2), device=device)
+    yield lambda it: gm.Map(("u64", 2), it, device=device)
     yield lambda it: gm.Set(it, device=device)
+    yield lambda it: gm.Set((it, 2), device=device)
     yield lambda it: gm.RowMap(it, device=device)
     yield lambda it: gm.RowMap(it, 2, device=device)
-    for load in (gm.Map.load, gm.ShardedMap.load, gm.Set.load, gm.RowMap.load):
+    for load in (gm.Map.load, gm.Set.load, gm.RowMap.load):
         yield lambda it, load=load: load("nowhere", it)
-    yield lambda it: gm.WideMap.load("nowhere", it, 2)
-    for load in (gm.Map.load, gm.ShardedMap.load):
-        yield lambda it, load=load: load("nowhere", "u64", it)
-    yield lambda it: gm.WideMap.load("nowhere", "u64", 2, it)
+    yield lambda it: gm.Map.load("nowhere", (it, 2))
+    yield lambda it: gm.Map.load("nowhere", "u64", it)
+    yield lambda it: gm.Map.load("nowhere", ("u64", 2), it)
 
 
 @pytest.mark.parametrize(
@@ -584,7 +584,7 @@ def test_types_that_are_none_or_ambiguous_are_refused(device, it):
 def test_types_by_all_their_names(device, name):
     dtype = DTYPES[name]
     for it in (name, dtype.name, dtype, dtype.type):
-        assert gm.Map("u64", it, device=device).value == gm.WideMap("u64", 2, it, device=device).value == name
+        assert gm.Map("u64", it, device=device).value == gm.Map(("u64", 2), it, device=device).value == name
         assert gm.Map(it, device=device).key == gm.Set(it, device=device).key == gm.RowMap(it, device=device).key == name
 
 
@@ -656,7 +656,7 @@ def test_arrow_arrays_that_are_too_short(device):
 
 def test_empty_arrays_go_out(device):
     """Y5."""
-    map, wide, keys, rows = gm.Map(device=device), gm.WideMap("u64", 3, device=device), gm.Set("i32", device=device), gm.RowMap("u64", 2, device=device)
+    map, wide, keys, rows = gm.Map(device=device), gm.Map(("u64", 3), device=device), gm.Set("i32", device=device), gm.RowMap("u64", 2, device=device)
     arrays = [*map.retrieve_all(to="device"), *wide.retrieve_all(to="device"), keys.retrieve_all(to="device"), rows.keys(to="device"), *rows.retrieve_all(to="device"), rows.compact(to="device")]
     groups = gm.GroupBy(device=device)
     groups.batch([], n="count")
@@ -678,7 +678,7 @@ def test_empty_arrays_go_out(device):
 
 def test_dlpack_copies(device):
     """Y7."""
-    map, wide = gm.Map("u64", "f32", device=device), gm.WideMap("i32", 3, device=device)
+    map, wide = gm.Map("u64", "f32", device=device), gm.Map(("i32", 3), device=device)
     map.insert(range(5), range(5))
     wide.insert([[1, 2, 3], [4, 5, 6]], [0, 0])
     for given in (*map.retrieve_all(to="device"), wide.retrieve_all(to="device")[0]):
@@ -704,8 +704,8 @@ def messages(device, tmp_path):
     (tmp_path / "text").write_text("no map" * 99)
     for call in (
         lambda: gm.Map(device="cuda:99"),
-        lambda: gm.ShardedMap(devices=["cuda:99"]),
-        lambda: gm.ShardedMap(devices=["tpu"]),
+        lambda: gm.Map(devices=["cuda:99"]),
+        lambda: gm.Map(devices=["tpu"]),
         lambda: gm.Map(device="tpu"),
         lambda: full.insert(range(10_000), range(10_000)),
         lambda: gm.Map(capacity=1 << 60, device=device),

@@ -122,10 +122,12 @@ def row_verbs(map, in_map):
 
 #: How each kind of map is made and loaded, and the shape of its keys.
 MAPS = {
-    "Map": (lambda dtype, device: gm.Map(dtype, "u64", device=device), lambda path, dtype, device: gm.Map.load(path, dtype, "u64", device=device), Narrow()),
-    "ShardedMap": (lambda dtype, device: gm.ShardedMap(dtype, "u64", devices=["cpu", "cpu"]), lambda path, dtype, device: gm.ShardedMap.load(path, dtype, "u64", devices=["cpu", "cpu"]), Narrow()),
-    "WideMap": (lambda dtype, device: gm.WideMap(dtype, 3, "u64", device=device), lambda path, dtype, device: gm.WideMap.load(path, dtype, 3, "u64", device=device), Rows()),
+    "Map": (lambda dtype, device: gm.Map(dtype, device=device), lambda path, dtype, device: gm.Map.load(path, dtype, device=device), Narrow()),
+    "Map on devices": (lambda dtype, device: gm.Map(dtype, devices=["cpu", "cpu"]), lambda path, dtype, device: gm.Map.load(path, dtype, devices=["cpu", "cpu"]), Narrow()),
+    "Map of rows": (lambda dtype, device: gm.Map((dtype, 3), device=device), lambda path, dtype, device: gm.Map.load(path, (dtype, 3), device=device), Rows()),
+    "Map of rows on devices": (lambda dtype, device: gm.Map((dtype, 3), devices=["cpu", "cpu"]), lambda path, dtype, device: gm.Map.load(path, (dtype, 3), devices=["cpu", "cpu"]), Rows()),
     "Set": (lambda dtype, device: gm.Set(dtype, device=device), lambda path, dtype, device: gm.Set.load(path, dtype, device=device), Narrow()),
+    "Set of rows": (lambda dtype, device: gm.Set((dtype, 3), device=device), lambda path, dtype, device: gm.Set.load(path, (dtype, 3), device=device), Rows()),
     "RowMap": (lambda dtype, device: gm.RowMap(dtype, device=device), lambda path, dtype, device: gm.RowMap.load(path, dtype, device=device), Narrow()),
     "RowMap of rows": (lambda dtype, device: gm.RowMap(dtype, 3, device=device), lambda path, dtype, device: gm.RowMap.load(path, dtype, 3, device=device), Rows()),
 }
@@ -137,7 +139,7 @@ class Case:
     def __init__(self, kind, dtype, device):
         self.make, self.load, self.shape = MAPS[kind]
         self.map = self.make(dtype, device)
-        self.is_set, self.is_rows = kind == "Set", kind.startswith("RowMap")
+        self.is_set, self.is_rows = kind.startswith("Set"), kind.startswith("RowMap")
 
     def insert(self, keys):
         return self.map.insert(keys) if self.is_set or self.is_rows else self.map.insert(keys, [5] * len(keys))
@@ -318,8 +320,8 @@ def test_what_goes_out(device, dtype):
     keys.insert([math.nan, -math.nan, -0.0])
     assert sorted(keys, key=math.isnan)[0] == 0.0 and len(keys) == 2
     assert math.nan in keys and -math.nan in keys and 0 in keys and -0.0 in keys and 1 not in keys
-    assert repr(keys) == f"Set({dtype!r}, device={keys.device!r}) of 2 keys"
-    keys = gm.WideMap(dtype, 2, device=device)
+    assert repr(keys) == f"Set({dtype!r}, device={keys.device!r}) of 2 keys, Inline"
+    keys = gm.Map((dtype, 2), device=device)
     keys.insert([[-0.0, 1]], [7])
     assert list(keys.items()) == [((0.0, 1.0), 7)] and (0, 1) in keys
 
@@ -404,6 +406,6 @@ def test_types_that_keys_do_not_have(device):
             with pytest.raises(TypeError, match="the keys are of .*: use u32, i32, f32, u64, i64 or f64"):
                 call(np.zeros(3, dtype), device=device)
     # A wide key has up to 64 bytes.
-    assert gm.WideMap("f64", 8, device=device).width == 8
+    assert gm.Map(("f64", 8), device=device).width == 8
     with pytest.raises(ValueError, match="4 to 64"):
-        gm.WideMap("f64", 9, device=device)
+        gm.Map(("f64", 9), device=device)

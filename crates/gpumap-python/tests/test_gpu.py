@@ -301,7 +301,7 @@ def test_a_gpu_that_is_closed_keeps_no_memory():
 
 def test_maps_over_all_gpus():
     devices = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
-    map = gm.ShardedMap("u64", "i64", devices=devices)
+    map = gm.Map("u64", "i64", devices=devices)
     assert map.devices == devices
     keys = np.random.default_rng(1).permutation(100_000).astype(np.uint64)
     assert map.insert(keys, keys.astype(np.int64)) == keys.size
@@ -362,9 +362,9 @@ def test_cupy():
 
 
 @pytest.mark.parametrize("width", [1, 3, 16])
-def test_wide_maps_beside_torch(width):
+def test_maps_of_rows_beside_torch(width):
     keys = torch.randint(0, 3 if width > 1 else 5_000, (100_000, width), dtype=torch.int32, device="cuda")
-    map = gm.WideMap("i32", width, "i64", device="cuda:0")
+    map = gm.Map(("i32", width), "i64", device="cuda:0")
     expected, inverse, expected_counts = torch.unique(keys, dim=0, return_inverse=True, return_counts=True)
     assert map.merge(keys, 1) == len(expected) == len(map)
     counts, found = map_of(map.get(keys))

@@ -47,10 +47,18 @@ def run(name, argument, folder, stderr=subprocess.PIPE):
 
 N = 20_000
 KEYS = np.arange(N, dtype=np.uint64)
-ROWS = np.stack([KEYS, KEYS], axis=1)
 WORDS = [f"word {i}" for i in range(N)]
 
-MAPS = ("Map", "ShardedMap", "WideMap", "Set", "RowMap", "StringRowMap")
+#: For each kind of map its class, the types of a new one and of one of a file, and whether it is on several devices.
+MAPS = {
+    "Map": (gm.Map, (), False),
+    "Map on devices": (gm.Map, (), True),
+    "Map of rows": (gm.Map, (("u64", 2),), False),
+    "Map of rows on devices": (gm.Map, (("u64", 2),), True),
+    "Set": (gm.Set, (), False),
+    "RowMap": (gm.RowMap, (), False),
+    "StringRowMap": (gm.StringRowMap, (), False),
+}
 
 
 class Company:
@@ -58,24 +66,26 @@ class Company:
 
     def __init__(self, kind, device, **more):
         self.kind = kind
-        on = {"devices": ["cpu", "cpu"]} if kind == "ShardedMap" else {"device": device}
-        types = {"Map": ("u64", "u64"), "ShardedMap": ("u64", "u64"), "WideMap": ("u64", 2, "u64"), "Set": ("u64",), "RowMap": ("u64",), "StringRowMap": ()}
-        self.map = getattr(gm, kind)(*types[kind], **on, **more)
+        self.make, self.types, is_on_devices = MAPS[kind]
+        self.has_values, self.has_rows = self.make is gm.Map, kind.startswith("Map of rows")
+        self.on = {"devices": ["cpu", "cpu"]} if is_on_devices else {"device": device}
+        self.map = self.make(*self.types, **self.on, **more)
+
+    def as_keys(self, numbers):
+        return np.stack([numbers, numbers], axis=1) if self.has_rows else numbers
 
     def keys(self, part=slice(None)):
-        return {"WideMap": ROWS, "StringRowMap": WORDS}.get(self.kind, KEYS)[part]
+        return WORDS[part] if self.make is gm.StringRowMap else self.as_keys(KEYS)[part]
 
     def insert(self, part=slice(None)):
         keys = self.keys(part)
-        return self.map.insert(keys, KEYS[part]) if self.kind in ("Map", "ShardedMap", "WideMap") else self.map.insert(keys)
+        return self.map.insert(keys, KEYS[part]) if self.has_values else self.map.insert(keys)
 
     def has(self, part=slice(None)):
         return bool(np.all(self.map.contains(self.keys(part))))
 
-    def load(self, path, device):
-        on = {"devices": ["cpu"]} if self.kind == "ShardedMap" else {"device": device}
-        types = {"WideMap": ("u64", 2)}
-        return getattr(gm, self.kind).load(path, *types.get(self.kind, ()), **on)
+    def load(self, path):
+        return self.make.load(path, *self.types, **self.on)
 
 
 def in_thread(work):
@@ -107,7 +117,7 @@ def in_thread(work):
 # Waiting threads.
 
 
-@case(*(kind for kind in MAPS if "Row" not in kind))
+@case(*(kind for kind in MAPS if "RowMap" not in kind))
 def lookups_between_chunks_beside_a_waiting_change(kind, device):
     """One thread is in a loop over chunks, another changes the map, a third looks keys up and reads all properties."""
     them = Company(kind, device)
@@ -121,7 +131,7 @@ def lookups_between_chunks_beside_a_waiting_change(kind, device):
         try:
             assert change() == (5 if round == 0 else 0)
         except gm.BusyError:
-            assert kind == "WideMap"
+            assert them.has_rows
             assert them.has(slice(0, 5))
     them.map.clear()
     assert len(them.map) == 0
@@ -147,7 +157,7 @@ def lookups_while_a_map_is_saved_to_a_reader_that_stops(kind, device):
             file.write(part)
     os.close(reader)
     assert saved() >= N - 5 and change() == 5 and len(them.map) == N - 5
-    assert len(them.load("file", device)) >= N - 5
+    assert len(them.load("file")) >= N - 5
 
 
 @case(*MAPS)
@@ -215,14 +225,15 @@ def wait_for_long_calls(work, look):
     return seconds, max(gaps)
 
 
-@case("RowMap", "WideMap", "StringRowMap", "Map", "Set")
+@case(*MAPS)
 def properties_beside_a_long_call(kind, device):
     """Y4: a thread that asks for a property waits for an insert, and all others run."""
+    them = Company(kind, device)
     looks = {
         "capacity": lambda map: map.capacity,
         "len": len,
         "repr": repr,
-        "in": lambda map: ((1, 2) if kind == "WideMap" else "a" if kind == "StringRowMap" else 1) in map,
+        "in": lambda map: ((1, 2) if them.has_rows else "a" if kind == "StringRowMap" else 1) in map,
     }
     if kind in ("RowMap", "StringRowMap"):
         looks["row_bound"] = lambda map: map.row_bound
@@ -231,16 +242,15 @@ def properties_beside_a_long_call(kind, device):
         looks["byte_len"] = lambda map: map.byte_len()
     n = 1 << 21
     while True:
-        keys = np.arange(n, dtype=np.uint64) * 0x9E3779B97F4A7C15
-        if kind == "WideMap":
-            keys = np.stack([keys, keys], axis=1)
+        numbers = np.arange(n, dtype=np.uint64) * 0x9E3779B97F4A7C15
+        keys = them.as_keys(numbers)
         if kind == "StringRowMap":
             offsets = pa.py_buffer(np.arange(0, 8 * n + 1, 8, dtype=np.int64))
             keys = pa.Array.from_buffers(pa.large_binary(), n, [None, offsets, pa.py_buffer(keys)])
         seconds = 0
         for look in looks.values():
             map = Company(kind, device).map
-            insert = (lambda: map.insert(keys, keys[:, 0])) if kind == "WideMap" else (lambda: map.insert(keys, keys)) if kind == "Map" else lambda: map.insert(keys)
+            insert = (lambda: map.insert(keys, numbers)) if them.has_values else lambda: map.insert(keys)
             seconds, gap = wait_for_long_calls(insert, lambda: look(map))
             assert gap < max(0.4, seconds / 2), (look, seconds, gap)
         if seconds > 1 or n >= 1 << 23:
@@ -289,15 +299,15 @@ def a_signal_during_a_call(kind, device):
     them = Company(kind, device)
     n = 1 << 20
     keys = np.arange(n, dtype=np.uint64) * 0x9E3779B97F4A7C15
-    many = np.stack([keys, keys], axis=1) if kind == "WideMap" else [str(i) for i in range(n)] if kind == "StringRowMap" else keys
+    many = [str(i) for i in range(n)] if kind == "StringRowMap" else them.as_keys(keys)
     them.insert()
     before = len(them.map)
-    interrupted(lambda: them.map.insert(many, keys) if kind in ("Map", "ShardedMap", "WideMap") else them.map.insert(many))
+    interrupted(lambda: them.map.insert(many, keys) if them.has_values else them.map.insert(many))
     assert len(them.map) >= before + n - 1 and np.all(them.map.contains(many))
     interrupted(lambda: [them.map.save("file") for _ in range(20)])
     left = [name for name in os.listdir() if name != "file"]
     assert not left, left
-    assert len(them.load("file", device)) == len(them.map)
+    assert len(them.load("file")) == len(them.map)
 
 
 @case("INT", "default")
@@ -328,7 +338,7 @@ def a_signal_that_ends_the_process_while_it_saves(kind, device):
     left = [name for name in os.listdir() if name != "file"]
     assert len(left) <= 1 and all(name.startswith(".gpumap-") and name.endswith(".tmp") for name in left), left
     for name in ["file", *left]:
-        loaded, keys = them.load(name, device), them.keys()
+        loaded, keys = them.load(name), them.keys()
         assert len(loaded) == N and np.all(loaded.contains(keys)), name
         if kind != "Set":
             found = loaded.get(keys)
@@ -350,12 +360,12 @@ def saves_for_ever(kind, device):
 def verbs(them, device):
     """Calls of a map with all keys, each with what is right."""
     map, keys, some = them.map, them.keys(), them.keys(slice(0, 100))
-    has_values = them.kind in ("Map", "ShardedMap", "WideMap")
+    has_values = them.has_values
     yield "contains", lambda: np.all(map.contains(keys))
     yield "insert", lambda: np.all(them.insert() == (0 if has_values or them.kind == "Set" else np.arange(N)))
     yield "remove", lambda: map.remove(some) == 100
     yield "save", lambda: map.save(f"saved {os.getpid()}") == N
-    yield "load", lambda: len(them.load("file", device)) == N
+    yield "load", lambda: len(them.load("file")) == N
     yield "len", lambda: (len(map), map.capacity >= N, f"{N} " in repr(map), some[5] in map) == (N, True, True, True)
     yield "clear", lambda: map.clear() is None and len(map) == 0
     yield "reserve", lambda: (map.reserve(10 * N, 10 * N) if them.kind == "StringRowMap" else map.reserve(10 * N)) is None
@@ -464,7 +474,7 @@ def a_full_disk(kind, device):
             assert error.errno == 27, error
     assert os.listdir() == ["file"] and pathlib.Path("file").read_bytes() == before
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    assert them.map.save("file") == N - 1 == len(them.load("file", device))
+    assert them.map.save("file") == N - 1 == len(them.load("file"))
 
 
 @case("full", "closed")
@@ -509,8 +519,8 @@ def works_of_little_memory(device):
     """What needs much memory: its preparation, and a call that ends with `MemoryError`."""
     keys = np.arange(BIG, dtype=np.uint64)
     yield "map", lambda: gm.Map("u64", "u64", device=device), lambda map: map.insert(keys, keys)
-    yield "sharded", lambda: gm.ShardedMap("u64", "u64", devices=["cpu", "cpu"]), lambda map: map.insert(keys, keys)
-    yield "wide", lambda: gm.WideMap("u64", 1, device=device), lambda map: map.insert(keys.reshape(-1, 1), keys)
+    yield "sharded", lambda: gm.Map("u64", "u64", devices=["cpu", "cpu"]), lambda map: map.insert(keys, keys)
+    yield "map of rows", lambda: gm.Map(("u32", 2), device=device), lambda map: map.insert(keys.view(np.uint32).reshape(-1, 2), keys)
     yield "set", lambda: gm.Set("u64", device=device), lambda map: map.insert(keys)
     yield "rows", lambda: gm.RowMap("u64", device=device), lambda map: map.insert(keys)
     offsets = np.arange(0, 8 * BIG + 1, 8, dtype=np.int64)
@@ -614,15 +624,15 @@ def nothings(width=None):
 def nothing(_, device):
     """Each call takes an empty batch, of a map with and without pairs."""
     for is_full in (False, True):
-        for kind in MAPS[:5]:
+        for kind in list(MAPS)[:-1]:
             them = Company(kind, device)
             if is_full:
                 them.insert()
             size = len(them.map)
-            for keys in nothings(2 if kind == "WideMap" else None):
+            for keys in nothings(2 if them.has_rows else None):
                 map = them.map
                 assert np.asarray(map.contains(keys)).tolist() == []
-                if kind in ("Map", "ShardedMap", "WideMap"):
+                if them.has_values:
                     for values in nothings():
                         for verb in (map.insert, map.upsert, map.merge):
                             count, outcomes = verb(keys, values, outcomes=True)
@@ -639,7 +649,7 @@ def nothing(_, device):
             assert len(them.map) == size
             if not is_full:
                 them.map.save("empty")
-                assert len(them.load("empty", device)) == 0
+                assert len(them.load("empty")) == 0
                 them.map.clear()
         words = Company("StringRowMap", device)
         if is_full:

@@ -70,7 +70,7 @@ def arrow():
 
 
 def wide():
-    map = gm.WideMap("u64", 2, device="cpu")
+    map = gm.Map(("u64", 2), device="cpu")
     keys = KEYS.reshape(-1, 2)
     map.insert(keys, KEYS[: len(keys)])
     assert map.get(keys, 0).size == len(keys)
@@ -86,7 +86,7 @@ def functions():
 
 
 def groups():
-    map = gm.ShardedMap(devices=["cpu", "cpu"])
+    map = gm.Map(devices=["cpu", "cpu"])
     map.insert(KEYS, KEYS)
     assert map.get(KEYS, 0).size == KEYS.size
 

@@ -58,6 +58,7 @@ none; :class:`FullError`, :class:`PoisonedError`, :class:`BusyError` and :class:
 
 from __future__ import annotations
 
+import operator
 import os
 from typing import Any, Iterator, Literal, Sequence, Union, overload
 
@@ -90,9 +91,7 @@ __all__ = [
     "PoisonedError",
     "RowMap",
     "Set",
-    "ShardedMap",
     "StringRowMap",
-    "WideMap",
     "close_devices",
     "count",
     "device_count",
@@ -140,6 +139,32 @@ def _name(dtype: Any) -> str:
     return name
 
 
+def _key(key: Any) -> str | tuple[str, int]:
+    """The type of keys, as :func:`_name` has it, and of those that are rows how many numbers they have."""
+    if isinstance(key, np.dtype) and key.subdtype is not None and len(key.shape) == 1:
+        key = key.base, key.shape[0]
+    if not isinstance(key, tuple):
+        return _name(key)
+    if len(key) != 2:
+        raise TypeError(f"{key!r} is no type of keys: of rows it is a pair, as ('i32', 3)")
+    width = operator.index(key[1])
+    if width < 1:
+        raise ValueError(f"a key of {width} numbers: it may have 4 to 64 bytes")
+    return _name(key[0]), width
+
+
+def _on(device: str | None, devices: Sequence[str] | None) -> str | None | list[str]:
+    if devices is None:
+        return device
+    if device is not None:
+        raise ValueError(
+            f"device is {device!r} and devices are {devices!r}: pass device for one, or devices to spread pairs over several"
+        )
+    if isinstance(devices, str):
+        raise TypeError(f"devices is a list of names, as [{devices!r}]")
+    return list(devices)
+
+
 class _Keys:
     """What maps, sets and row maps have in common."""
 
@@ -160,8 +185,13 @@ class _Keys:
         return self._native.key
 
     @property
+    def width(self) -> int | None:
+        """How many numbers a key has; none if it is a number itself."""
+        return self._native.width
+
+    @property
     def device(self) -> str:
-        """Where the keys are, as ``"cuda:0"`` or ``"cpu"``."""
+        """Where the keys are, as ``"cuda:0"`` or ``"cpu"``, or ``"cuda:0,cuda:1"``."""
         return self._native.device
 
     @property
@@ -187,6 +217,28 @@ class _Table(_Keys):
 
     _native: _rust.Map | _rust.Set
 
+    @property
+    def devices(self) -> list[str]:
+        """Where the keys are, as ``["cuda:0", "cuda:1"]``."""
+        return self.device.split(",")
+
+    @property
+    def layout(self) -> str:
+        """How the keys are held: ``"Inline"`` in the slots of a table, of single numbers; ``"Rows"`` in the order in which they came,
+        of rows."""
+        return self._native.layout
+
+    def _shown(self, *types: str) -> str:
+        key = self.key if self.width is None else (self.key, self.width)
+        devices = self.devices
+        on = f"devices={devices!r}" if len(devices) > 1 else f"device={self.device!r}"
+        return f"{type(self).__name__}({', '.join(map(repr, (key, *types)))}, {on}) of {len(self)}"
+
+    def _listed(self, keys: Answers) -> list[Any]:
+        """Keys as objects of Python, of which rows are tuples."""
+        listed: list[Any] = np.asarray(keys).tolist()
+        return listed if self.width is None else [tuple(row) for row in listed]
+
     def contains(self, keys: Keys, *, stream: int = 1) -> Answers:
         """For each key whether it is there, as an array of bool of shape (n,)."""
         return self._native.contains(keys, stream)
@@ -206,10 +258,93 @@ class _Table(_Keys):
         return self._native.save(path)
 
 
-class _Pairs(_Table):
-    """What all maps from keys to values have in common."""
+class Map(_Table):
+    """A map from keys to values.
+
+    Parameters
+    ----------
+    key : ``u32``, ``i32``, ``f32``, ``u64``, ``i64`` or ``f64``, or numpy's types of these; for keys of several numbers, as coordinates
+        or hashes of 128 bits, a pair ``("i32", 3)`` or ``np.dtype((np.int32, 3))``. A key has 4 to 64 bytes.
+    value : as ``key``, of single numbers
+    capacity : how many pairs there is room for at first
+    device : ``"cpu"``, ``"cuda"``, ``"cuda:1"``; the first GPU that works, or else the CPU, if it is not given
+    devices : instead of ``device``, names of several, over which the pairs are spread, as ``["cuda:0", "cuda:1"]``, or
+        ``["cpu", "cpu"]``, each with a share of the processors; an empty list is all GPUs, or else the CPU
+    grows : whether it grows for a batch that does not fit, which is else refused with :class:`FullError`
+
+    Keys of a call have the shape (n,), or (n, width) if they are rows; values, and each array of its answer, have the shape (n,). An
+    operation raises ``TypeError`` for arrays of other types, ``ValueError`` for other shapes, strides, lengths or devices,
+    ``MemoryError``, and a :class:`GpumapError`; the map is as it was then, except after a :class:`PoisonedError`.
+
+    >>> import numpy as np
+    >>> map = Map("i64", "f32", device="cpu")
+    >>> map.insert(np.arange(3), np.float32([0.5, 1.5, 2.5]))
+    3
+    >>> map.get([2, 5], default=-1.0)
+    array([ 2.5, -1. ], dtype=float32)
+
+    A map whose keys are rows differs in these points:
+
+    - A call that changes it waits for all others, and takes effect at one moment.
+    - Of several pairs of an :meth:`insert` with one key, the first is stored.
+    - :meth:`retrieve_all`, :meth:`items` and :meth:`chunks` have the pairs, of each device, in the order in which keys were first
+      inserted.
+    - :meth:`chunks` has the pairs of one moment. Until its iterator has ended or is gone, calls that change the map raise
+      :class:`BusyError`. It has not ended with the last chunk, only when asked for one more, as a ``for`` does.
+
+    >>> visits = Map(("i32", 3), device="cpu")
+    >>> visits.merge([[0, 0, 0], [5, -1, 2], [0, 0, 0]], 1)
+    2
+    >>> visits.get([[0, 0, 0], [9, 9, 9]])
+    (array([2, 0], dtype=uint64), array([ True, False]))
+    >>> visits.retrieve_all()
+    (array([[ 0,  0,  0],
+           [ 5, -1,  2]], dtype=int32), array([2, 1], dtype=uint64))
+
+    A map over several ``devices`` takes keys and values of the host, and so are its answers. Operations run one after the other, each on
+    all devices.
+
+    >>> counts = Map("u32", devices=["cpu", "cpu"])
+    >>> counts.merge([7, 8, 7], 1)
+    2
+    """
 
     _native: _rust.Map
+
+    def __init__(
+        self,
+        key: Any = "u64",
+        value: Any = "u64",
+        *,
+        capacity: int = 0,
+        device: str | None = None,
+        devices: Sequence[str] | None = None,
+        grows: bool = True,
+    ) -> None:
+        on = _on(device, devices)
+        self._native = _rust.Map(_key(key), _name(value), capacity, on, grows, None)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        key: Any = "u64",
+        value: Any = "u64",
+        *,
+        device: str | None = None,
+        devices: Sequence[str] | None = None,
+    ) -> Map:
+        """A map from a file that :meth:`save` wrote, on one device or several, with keys and values of these types. Raises ``OSError``
+        for a file that is not there, is damaged, or has keys or values of another type. A file of an earlier version does not say the
+        type of its keys: it is loaded with a warning. A program in Rust may have saved keys of floats that are ``-0.0``, or NaNs of
+        several bits: such a file is refused with ``OSError``."""
+        map = cls.__new__(cls)
+        on = _on(device, devices)
+        map._native = _rust.Map(_key(key), _name(value), 0, on, True, path)
+        return map
+
+    def __repr__(self) -> str:
+        return f"{self._shown(self.value)} pairs, {self.layout}"
 
     @property
     def value(self) -> str:
@@ -266,211 +401,25 @@ class _Pairs(_Table):
         """Stores the pairs whose key is absent, and returns for each key the value that the map has then."""
         return self._native.get_or_insert(keys, values, stream)
 
-    def items(self) -> Iterator[tuple[Any, Any]]:
-        """All pairs, in no order."""
-        keys, values = self._native.retrieve_all(False)
-        return zip(keys.tolist(), values.tolist())
-
-    def chunks(self, pairs: int = 1 << 20) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
-        """All pairs, in no order, as arrays of keys and of values with at most about so many, or 4,096 if that is more: for
-        maps of which the host has no room for a copy. The map may be used and changed meanwhile: a pair that is there all the
-        time comes once, with a value that it had meanwhile; others may come or not."""
-        return self._native.chunks(pairs)
-
-
-class Map(_Pairs):
-    """A map from keys to values.
-
-    Parameters
-    ----------
-    key, value : ``u32``, ``i32``, ``f32``, ``u64``, ``i64`` or ``f64``, or numpy's types of these
-    capacity : how many pairs there is room for at first
-    device : ``"cpu"``, ``"cuda"``, ``"cuda:1"``; the first GPU that works, or else the CPU, if it is not given
-    grows : whether it grows for a batch that does not fit, which is else refused with :class:`FullError`
-
-    Keys and values of a call have the shape (n,), and so has each array of its answer. An operation raises ``TypeError`` for
-    arrays of other types, ``ValueError`` for other shapes, strides, lengths or devices, ``MemoryError``, and a
-    :class:`GpumapError`; the map is as it was then, except after a :class:`PoisonedError`.
-
-    >>> import numpy as np
-    >>> map = Map("i64", "f32", device="cpu")
-    >>> map.insert(np.arange(3), np.float32([0.5, 1.5, 2.5]))
-    3
-    >>> map.get([2, 5], default=-1.0)
-    array([ 2.5, -1. ], dtype=float32)
-    """
-
-    def __init__(
-        self,
-        key: Any = "u64",
-        value: Any = "u64",
-        *,
-        capacity: int = 0,
-        device: str | None = None,
-        grows: bool = True,
-    ) -> None:
-        self._native = _rust.Map(_name(key), _name(value), capacity, device, grows, None)
-
-    @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str],
-        key: Any = "u64",
-        value: Any = "u64",
-        *,
-        device: str | None = None,
-    ) -> Map:
-        """A map from a file that :meth:`save` wrote, with keys and values of these types. Raises ``OSError`` for a file that is
-        not there, is damaged, or has keys or values of another type. A file of an earlier version does not say the type of
-        its keys: it is loaded with a warning. A program in Rust may have saved keys of floats that are ``-0.0``, or NaNs of several bits:
-        such a file is refused with ``OSError``."""
-        map = cls.__new__(cls)
-        map._native = _rust.Map(_name(key), _name(value), 0, device, True, path)
-        return map
-
-    def __repr__(self) -> str:
-        return f"Map({self.key!r}, {self.value!r}, device={self.device!r}) of {len(self)} pairs"
-
     def retrieve_all(self, *, to: str = "host") -> tuple[Answers, Answers]:
         """All keys and their values, in no order: as numpy arrays, or ``to="device"`` as an :class:`Array` each, in the memory
         of the map's device."""
         return self._native.retrieve_all(_is_device(to))
 
-
-class ShardedMap(_Pairs):
-    """A map whose pairs are spread over several devices of this process.
-
-    Parameters
-    ----------
-    key, value, capacity, grows : as of :class:`Map`
-    devices : their names, as ``["cuda:0", "cuda:1"]``, or ``["cpu", "cpu"]``, each with a share of the processors; all GPUs, or
-        else the CPU, if they are not given
-
-    Keys and values are of the host, and so are answers. Operations run one after the other, each on all devices.
-
-    >>> counts = ShardedMap("u32", "u64", devices=["cpu", "cpu"])
-    >>> counts.merge([7, 8, 7], 1)
-    2
-    >>> counts.get([7, 9], default=0)
-    array([2, 0], dtype=uint64)
-    """
-
-    def __init__(
-        self,
-        key: Any = "u64",
-        value: Any = "u64",
-        *,
-        capacity: int = 0,
-        devices: Sequence[str] = (),
-        grows: bool = True,
-    ) -> None:
-        self._native = _rust.Map(_name(key), _name(value), capacity, _names(devices), grows, None)
-
-    @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str],
-        key: Any = "u64",
-        value: Any = "u64",
-        *,
-        devices: Sequence[str] = (),
-    ) -> ShardedMap:
-        """A map from a file that :meth:`save` of this class or of :class:`Map` wrote, with keys and values of these types."""
-        map = cls.__new__(cls)
-        map._native = _rust.Map(_name(key), _name(value), 0, _names(devices), True, path)
-        return map
-
-    def __repr__(self) -> str:
-        return f"ShardedMap({self.key!r}, {self.value!r}, devices={self.devices!r}) of {len(self)} pairs"
-
-    @property
-    def devices(self) -> list[str]:
-        """Where the pairs are, as ``["cuda:0", "cuda:1"]``."""
-        return self._native.device.split(",")
-
-    def retrieve_all(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """All keys and their values, device by device, in no order."""
-        return self._native.retrieve_all(False)
-
-
-class WideMap(_Pairs):
-    """A map whose keys are several numbers: coordinates, UUIDs, hashes of 128 bits.
-
-    Parameters
-    ----------
-    key : ``u32``, ``i32``, ``f32``, ``u64``, ``i64`` or ``f64``, or numpy's types of these
-    width : how many of them a key has; keys have 4 to 64 bytes, and are arrays of shape (n, width)
-    value, capacity, device, grows : as of :class:`Map`
-
-    The operations are those of :class:`Map`, with these differences:
-
-    - A call that changes the map waits for all others, and takes effect at one moment.
-    - Of several pairs of an :meth:`insert` with one key, the first is stored.
-    - :meth:`retrieve_all`, :meth:`items` and :meth:`chunks` have the pairs in the order in which keys were first inserted.
-    - :meth:`chunks` has the pairs of one moment. Until its iterator has ended or is gone, calls that change the map raise
-      :class:`BusyError`. It has not ended with the last chunk, only when asked for one more, as a ``for`` does.
-    - :meth:`shrink_to_fit` gives back only scratch memory.
-
-    >>> visits = WideMap("i32", 3, "u64", device="cpu")
-    >>> visits.merge([[0, 0, 0], [5, -1, 2], [0, 0, 0]], 1)
-    2
-    >>> visits.get([[0, 0, 0], [9, 9, 9]])
-    (array([2, 0], dtype=uint64), array([ True, False]))
-    >>> visits.retrieve_all()
-    (array([[ 0,  0,  0],
-           [ 5, -1,  2]], dtype=int32), array([2, 1], dtype=uint64))
-    """
-
-    def __init__(
-        self,
-        key: Any,
-        width: int,
-        value: Any = "u64",
-        *,
-        capacity: int = 0,
-        device: str | None = None,
-        grows: bool = True,
-    ) -> None:
-        self._native = _rust.Map((_name(key), width), _name(value), capacity, device, grows, None)
-
-    @classmethod
-    def load(
-        cls,
-        path: str | os.PathLike[str],
-        key: Any,
-        width: int,
-        value: Any = "u64",
-        *,
-        device: str | None = None,
-    ) -> WideMap:
-        """A map from a file that :meth:`save` of this class or of :class:`Map` wrote, with keys of this type and width and values
-        of this type. Raises ``OSError`` as :meth:`Map.load`."""
-        map = cls.__new__(cls)
-        map._native = _rust.Map((_name(key), width), _name(value), 0, device, True, path)
-        return map
-
-    def __repr__(self) -> str:
-        return f"WideMap({self.key!r}, {self.width}, {self.value!r}, device={self.device!r}) of {len(self)} pairs"
-
-    @property
-    def width(self) -> int:
-        """How many numbers a key has."""
-        width = self._native.width
-        assert width is not None, "a wide map has one"
-        return width
-
     def items(self) -> Iterator[tuple[Any, Any]]:
-        """All pairs, in the order in which keys were first inserted; a key is a tuple."""
-        return ((tuple(key), value) for key, value in super().items())
+        """All pairs, in no order; a key of several numbers is a tuple."""
+        keys, values = self._native.retrieve_all(False)
+        return zip(self._listed(keys), values.tolist())
 
-    def retrieve_all(self, *, to: str = "host") -> tuple[Answers, Answers]:
-        """All keys, of shape (n, width), and their values, in the order in which keys were first inserted: as numpy arrays, or
-        ``to="device"`` as an :class:`Array` each, in the memory of the map's device."""
-        return self._native.retrieve_all(_is_device(to))
+    def chunks(self, pairs: int = 1 << 20) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
+        """All pairs, in no order, as arrays of keys and of values with at most about so many, or 4,096 if that is more: for
+        maps of which the host has no room for a copy. The map may be used and changed meanwhile, unless its keys are rows: a pair that
+        is there all the time comes once, with a value that it had meanwhile; others may come or not."""
+        return self._native.chunks(pairs)
 
 
 class Set(_Table):
-    """A set of keys. The parameters are those of :class:`Map`.
+    """A set of keys. The parameters are those of :class:`Map`, and so is what differs if keys are rows.
 
     >>> seen = Set("u64", device="cpu")
     >>> seen.insert([3, 5, 3])
@@ -487,21 +436,27 @@ class Set(_Table):
         *,
         capacity: int = 0,
         device: str | None = None,
+        devices: Sequence[str] | None = None,
         grows: bool = True,
     ) -> None:
-        self._native = _rust.Set(_name(key), capacity, device, grows, None)
+        self._native = _rust.Set(_key(key), capacity, _on(device, devices), grows, None)
 
     @classmethod
     def load(
-        cls, path: str | os.PathLike[str], key: Any = "u64", *, device: str | None = None
+        cls,
+        path: str | os.PathLike[str],
+        key: Any = "u64",
+        *,
+        device: str | None = None,
+        devices: Sequence[str] | None = None,
     ) -> Set:
         """A set from a file that :meth:`save` wrote."""
         set = cls.__new__(cls)
-        set._native = _rust.Set(_name(key), 0, device, True, path)
+        set._native = _rust.Set(_key(key), 0, _on(device, devices), True, path)
         return set
 
     def __repr__(self) -> str:
-        return f"Set({self.key!r}, device={self.device!r}) of {len(self)} keys"
+        return f"{self._shown()} keys, {self.layout}"
 
     def insert(self, keys: Keys, *, outcomes: bool = False, stream: int = 1) -> Any:
         """Stores keys. Returns how many were new; with ``outcomes`` also for each key whether it was. Of several equal keys,
@@ -518,7 +473,7 @@ class Set(_Table):
         return self._native.chunks(keys)
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._native.retrieve_all(False).tolist())
+        return iter(self._listed(self._native.retrieve_all(False)))
 
 
 class RowMap(_Keys):
@@ -579,11 +534,6 @@ class RowMap(_Keys):
     def __repr__(self) -> str:
         width = "" if self.width is None else f", {self.width}"
         return f"RowMap({self.key!r}{width}, device={self.device!r}) of {len(self)} rows"
-
-    @property
-    def width(self) -> int | None:
-        """How many numbers a key has; none if it is a number itself."""
-        return self._native.width
 
     def insert(self, keys: Keys, *, outcomes: bool = False, stream: int = 1) -> Any:
         """The row of each key. Absent keys get the next ones, in the order of their first occurrences. With ``outcomes`` also
@@ -893,12 +843,6 @@ def _asked(aggregate: str | tuple[str, Keys]) -> tuple[str, Any]:
     return what, column
 
 
-def _names(devices: Sequence[str]) -> list[str]:
-    if isinstance(devices, str):
-        raise TypeError(f"devices is a list of names, as [{devices!r}]")
-    return list(devices)
-
-
 def _is_device(to: str) -> bool:
     if to not in ("host", "device"):
         raise ValueError(f"{to!r} is neither host nor device")
@@ -1044,8 +988,8 @@ def top_k(
 
 
 def isin(keys: Keys, among: Keys, *, device: str | None = None, stream: int = 1) -> Answers:
-    """For each key of an array of shape (n,) whether it is among others of the same type: an array of bool of shape (n,).
-    Raises as :func:`unique`.
+    """For each key whether it is among others of the same type: an array of bool of shape (n,). Keys are those of :func:`unique`, which
+    says what this raises.
 
     >>> isin([1, 2], [2, 3], device="cpu")
     array([False,  True])

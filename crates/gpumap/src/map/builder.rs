@@ -81,7 +81,7 @@ pub struct MapBuilder<K, V> {
     encoding: Option<Encoding>,
     /// None is the layout's default.
     pub(super) growth: Option<Growth>,
-    pub(super) kinds: Kinds,
+    pub(crate) kinds: Kinds,
     bulk: Option<Tuning>,
     chunking: Option<Chunking>,
     _pair: PhantomData<fn(K) -> V>,

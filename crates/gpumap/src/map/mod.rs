@@ -224,7 +224,7 @@ use tuning::Tuning;
 pub struct Map<K, V> {
     store: Store,
     /// What saved files say that keys and values are.
-    kinds: Kinds,
+    pub(crate) kinds: Kinds,
     _pair: PhantomData<fn(K) -> V>,
 }
 

@@ -7,9 +7,7 @@ use super::super::Ranks;
 use super::{Seat, ShardedMap};
 use crate::error::Result;
 use crate::file::{Header, Kinds};
-#[cfg(doc)]
-use crate::map::MapBuilder;
-use crate::map::{Chunk, Key, Layout, Map, Value};
+use crate::map::{Chunk, Key, Layout, Map, MapBuilder, Value};
 use crate::persist::{self, Stored};
 
 /// # Dump in chunks
@@ -87,22 +85,34 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Errors
     /// As for [`Map::load`]; as for [`with`](Self::with).
     pub fn load(ranks: &Ranks, path: impl AsRef<Path>) -> Result<Self> {
-        let kinds = Kinds::of::<K, V>();
-        if matches!(Map::<K, V>::LAYOUT, Layout::Rows) {
-            return persist::load_pairs(path.as_ref(), kinds, |pairs| {
-                Self::with_capacity(ranks, pairs)
-            });
+        Self::load_with(ranks, path, |builder, _| builder)
+    }
+
+    /// As [`load`](Self::load), with settings beside those of the file; see [`with`](Self::with).
+    ///
+    /// # Errors
+    /// As for [`load`](Self::load), [`with`](Self::with).
+    pub fn load_with(
+        ranks: &Ranks,
+        path: impl AsRef<Path>,
+        configure: impl Fn(MapBuilder<K, V>, &dyn Fn(usize) -> usize) -> MapBuilder<K, V> + Sync,
+    ) -> Result<Self> {
+        let path = path.as_ref();
+        // The file is checked by them before the map is made.
+        let kinds = configure(Map::builder(&ranks.devices()[0]), &|pairs| pairs).kinds;
+        let make = |header: Option<&Header>, pairs| {
+            Self::with(ranks, None, |mut builder, share| {
+                if let Some(header) = header {
+                    builder = builder.settings_of(header);
+                }
+                configure(builder.capacity(share(pairs)), share)
+            })
+        };
+        if Self::HOLDS_LOCK {
+            return persist::load_pairs(path, kinds, |pairs| make(None, pairs));
         }
-        persist::load(
-            path.as_ref(),
-            kinds,
-            |header, pairs| {
-                Self::with(ranks, None, |builder, share| {
-                    builder.settings_of(header).capacity(share(pairs))
-                })
-            },
-            |_, _| Ok(()),
-        )
+        let make = |header: &Header, pairs| make(Some(header), pairs);
+        persist::load(path, kinds, make, |_, _| Ok(()))
     }
 
     /// As [`load`](Self::load), from anything that gives bytes, with the usual settings; see [`MapBuilder::load_from`].
@@ -122,15 +132,16 @@ impl<K: Key, V: Value> Stored<K, V> for ShardedMap<K, V> {
     const KEEPS_GROWTH: bool = false;
 
     fn header(&self) -> Header {
-        let header = Header::new::<K, V>(self.len() as u64);
+        let pairs = self.len() as u64;
+        // The ranks were given the same settings.
+        let Some(map) = self.seats.iter().next().map(Seat::map) else {
+            return Header::new::<K, V>(pairs);
+        };
+        let header = Header::of_kinds::<K, V>(map.kinds, pairs);
         if Self::HOLDS_LOCK {
             return header;
         }
-        // The ranks were given the same settings.
-        let header = match self.seats.iter().next() {
-            Some(seat) => seat.map().storage().settings_in(header),
-            None => header,
-        };
+        let header = map.storage().settings_in(header);
         let capacity = self.capacity() as u64;
         Header { capacity, ..header }
     }
@@ -158,7 +169,7 @@ impl<K: Key, V: Value> Stored<K, V> for ShardedMap<K, V> {
 mod tests {
     use super::*;
     use crate::device::Device;
-    use crate::file::Writer;
+    use crate::file::{Kind, Writer};
     use crate::map::{Growth, Map};
     use crate::sharded::devices;
 
@@ -182,6 +193,28 @@ mod tests {
             );
             assert!(back.capacity() < 100_000, "{}", back.capacity());
         }
+    }
+
+    #[test]
+    fn a_file_says_of_what_kind_keys_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("map");
+        let ranks = Ranks::new(&devices("cpu,cpu").unwrap()).unwrap();
+        let [signed, float] = [Kind::of::<i32>(), Kind::of::<f32>()];
+        let map =
+            ShardedMap::<[u32; 3], u32>::with(&ranks, None, |builder, _| builder.key_kind(signed));
+        let map = map.unwrap();
+        map.insert(&[[1, 2, 3]], &[4]).unwrap();
+        map.save(&path).unwrap();
+        assert!(Map::<[i32; 3], u32>::load(&Device::cpu(), &path).is_ok());
+        assert!(ShardedMap::<[u32; 3], u32>::load(&ranks, &path).is_err());
+        let load = |kind| {
+            ShardedMap::<[u32; 3], u32>::load_with(&ranks, &path, |builder, _| {
+                builder.key_kind(kind)
+            })
+        };
+        assert!(load(float).is_err());
+        assert_eq!(load(signed).unwrap().header().key_kind, Some(signed));
     }
 
     #[test]
