@@ -420,7 +420,7 @@ def in_child(name, call):
 def a_forked_child(how, device):
     """L2: every verb works in a forked child, or is refused. The parent has used all of them, so that its threads were started."""
     device = "cpu"  # CUDA does not work in a forked child.
-    how, kind = how.split()
+    how, kind = how.split(maxsplit=1)
     if kind == "functions":
         calls = lambda: functions(device)
     else:
