@@ -87,14 +87,18 @@ impl Dtype {
         }
     }
 
-    /// What saved files call it.
-    pub fn kind(self) -> Kind {
-        let number = match self {
+    /// How the library reads its bits.
+    pub fn number(self) -> NumberKind {
+        match self {
             Self::Bool | Self::U32 | Self::U64 => NumberKind::Unsigned,
             Self::I32 | Self::I64 => NumberKind::Signed,
             Self::F32 | Self::F64 => NumberKind::Float,
-        };
-        Kind::Numbers(number, self.bytes() as u8)
+        }
+    }
+
+    /// What saved files call it.
+    pub fn kind(self) -> Kind {
+        Kind::Numbers(self.number(), self.bytes() as u8)
     }
 
     /// Which words of a key of such numbers are floats.

@@ -51,34 +51,46 @@ impl<K: Key, V: Value> Pairs<K, V> {
     /// How each device holds its pairs.
     pub const LAYOUT: Layout = Map::<K, V>::LAYOUT;
 
-    /// Saved files say the kind of keys, which a type of keys that are rows does not know.
-    pub fn made(place: &Place, origin: Origin<'_>, key: Kind) -> gpumap::Result<Self> {
-        let new = |builder: MapBuilder<K, V>, capacity, grows| {
-            let builder = builder.key_kind(key).capacity(capacity);
+    /// Saved files say the kinds of keys and values, which are bits here.
+    pub fn made(
+        place: &Place,
+        origin: Origin<'_>,
+        key: Kind,
+        value: Option<Kind>,
+    ) -> gpumap::Result<Self> {
+        let kinds = |builder: MapBuilder<K, V>| {
+            let builder = builder.key_kind(key);
+            match value {
+                Some(value) => builder.value_kind(value),
+                None => builder,
+            }
+        };
+        let new = |builder, capacity, grows| {
+            let builder = kinds(builder).capacity(capacity);
             match grows {
                 true => builder,
                 false => builder.growth(Growth::Fixed),
             }
         };
-        Ok(match (place, origin) {
+        match (place, origin) {
             (Place::Device(device), Origin::New { capacity, grows }) => {
-                Self::Device(new(Map::builder(device), capacity, grows).build()?)
+                new(Map::builder(device), capacity, grows)
+                    .build()
+                    .map(Self::Device)
             }
-            (Place::Device(device), Origin::File(path)) => Self::Device(match Self::LAYOUT {
-                Layout::Rows => Map::builder(device).key_kind(key).load(path),
-                _ => Map::load(device, path),
-            }?),
+            (Place::Device(device), Origin::File(path)) => kinds(Map::builder(device))
+                .load_saved(path)
+                .map(Self::Device),
             (Place::Ranks(ranks), Origin::New { capacity, grows }) => {
-                Self::Ranks(ShardedMap::with(ranks, None, |builder, share| {
+                ShardedMap::with(ranks, None, |builder, share| {
                     new(builder, share(capacity), grows)
-                })?)
+                })
+                .map(Self::Ranks)
             }
             (Place::Ranks(ranks), Origin::File(path)) => {
-                Self::Ranks(ShardedMap::load_with(ranks, path, |builder, _| {
-                    builder.key_kind(key)
-                })?)
+                ShardedMap::load_with(ranks, path, |builder, _| kinds(builder)).map(Self::Ranks)
             }
-        })
+        }
     }
 
     /// The only or first device.

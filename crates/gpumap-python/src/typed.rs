@@ -1,4 +1,5 @@
-//! Maps and sets of one pair of types behind one trait, so that Python's have the types as values.
+//! Maps and sets behind one trait, so that Python's have the types of keys and values as values. The library has the bits of both: there is a
+//! type in Rust for each size.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +12,7 @@ use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 
 use crate::chunks::{Chunks, copied, owned};
-use crate::dtype::{Dtype, Item, for_number};
+use crate::dtype::{Dtype, Item};
 use crate::error::{BusyError, exception};
 use crate::gate::{Change as Changing, Gate};
 use crate::incoming::{Incoming, Items, Streams};
@@ -93,7 +94,8 @@ struct Typed<K: Key, V: Numeric> {
 
 impl<K: Key, V: Numeric> Typed<K, V> {
     fn new(place: &Place, origin: Origin<'_>, key: Item, value: Option<Dtype>) -> PyResult<Self> {
-        let map = Pairs::<K, V>::made(place, origin, key.dtype.kind()).map_err(exception)?;
+        let kinds = (key.dtype.kind(), value.map(Dtype::kind));
+        let map = Pairs::<K, V>::made(place, origin, kinds.0, kinds.1).map_err(exception)?;
         if let Origin::File(path) = origin {
             expect_one_zero_and_nan(path, key.dtype.floats(), |give| {
                 map.chunks(saved::CHUNK, &mut |chunk| give(chunk.keys()))
@@ -292,7 +294,7 @@ impl<K: Key, V: Numeric> AnyMap for Typed<K, V> {
                     Change::Merge(how) if how.present => op::update_with(k, v, how.merge),
                     Change::Merge(how) => op::merge(k, v, how.merge),
                 };
-                self.execute(op, flags)
+                self.execute(op.numbers(self.value().number()), flags)
             })
         })
     }
@@ -312,7 +314,7 @@ impl<K: Key, V: Numeric> AnyMap for Typed<K, V> {
                     true => op::update_with(k, value, how.merge),
                     false => op::merge(k, value, how.merge),
                 };
-                self.execute(op, flags)
+                self.execute(op.numbers(self.value().number()), flags)
             })
         })
     }
@@ -401,10 +403,11 @@ pub fn made(
     key: Item,
     value: Option<Dtype>,
 ) -> PyResult<Box<dyn AnyMap>> {
-    match key.width {
+    match (key.width, key.dtype.bytes()) {
         // A row of one number is laid out as the number.
-        None | Some(1) => for_number!(key.dtype, with_key::<_>(place, origin, key, value)),
-        Some(_) => for_width!(
+        (None | Some(1), 4) => with_key::<u32>(place, origin, key, value),
+        (None | Some(1), _) => with_key::<u64>(place, origin, key, value),
+        _ => for_width!(
             key, with_key(place, origin, key, value), 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
         ),
     }
@@ -416,17 +419,9 @@ fn with_key<K: Key>(
     key: Item,
     value: Option<Dtype>,
 ) -> PyResult<Box<dyn AnyMap>> {
-    match value {
-        Some(dtype) => for_number!(dtype, with_value::<_, K>(place, origin, key, value)),
-        None => with_value::<(), K>(place, origin, key, value),
-    }
-}
-
-fn with_value<V: Numeric, K: Key>(
-    place: &Place,
-    origin: Origin<'_>,
-    key: Item,
-    value: Option<Dtype>,
-) -> PyResult<Box<dyn AnyMap>> {
-    Ok(Box::new(Typed::<K, V>::new(place, origin, key, value)?))
+    Ok(match value.map(Dtype::bytes) {
+        None => Box::new(Typed::<K, ()>::new(place, origin, key, value)?),
+        Some(4) => Box::new(Typed::<K, u32>::new(place, origin, key, value)?),
+        Some(_) => Box::new(Typed::<K, u64>::new(place, origin, key, value)?),
+    })
 }

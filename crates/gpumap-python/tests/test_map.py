@@ -148,6 +148,43 @@ def test_verbs(on, key):
     assert len(map) == 0 and not list(map.items())
 
 
+MERGES = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+
+
+@pytest.mark.parametrize("place", ["device", "2 of devices"])
+@pytest.mark.parametrize("key", ["u32", ("u32", 3)], ids=str)
+@pytest.mark.parametrize("how", MERGES)
+@pytest.mark.parametrize("value", TYPES)
+def test_merges_of_all_types(on, key, how, value):
+    rng = np.random.default_rng(5)
+    n, bits = 200, f"u{DTYPES[value].itemsize}"
+    map = gm.Map(key, value, **on)
+    numbers = np.arange(n, dtype=np.uint32)
+    keys = numbers if map.width is None else np.stack([numbers] * 3, axis=1)
+    a, b = random(rng, value, n), random(rng, value, n)
+
+    def merged(a, b):
+        if how in ("add", "min", "max") or DTYPES[value].kind != "f":
+            return MERGES[how](a, b)
+        return MERGES[how](a.view(bits), b.view(bits)).view(a.dtype)
+
+    def expect(values):
+        assert map.get(keys)[0].tobytes() == values.tobytes()
+
+    assert map.merge(keys[: n // 2], a[: n // 2], how) == n // 2
+    assert map.merge(keys, a, "max") == n - n // 2
+    expect(a)
+    assert map.merge(keys, b, how) == 0
+    expect(merged(a, b))
+    map.upsert(keys, a)
+    assert map.merge_present(keys, b, how) == n
+    expect(merged(a, b))
+    for verb, answer in (("merge", 0), ("merge_present", n)):
+        map.upsert(keys, a)
+        assert getattr(map, verb)(keys, b[0], how) == answer
+        expect(merged(a, np.full_like(a, b[0])))
+
+
 def test_what_maps_say_of_themselves(device):
     rows = np.dtype((np.int32, 3))
     for key, named, width in (("u64", "'u64'", None), (np.int32, "'i32'", None), (("i32", 3), "('i32', 3)", 3), (rows, "('i32', 3)", 3), ((np.int32, np.int64(3)), "('i32', 3)", 3)):

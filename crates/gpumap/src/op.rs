@@ -69,8 +69,8 @@ use crate::error::Error;
 use crate::error::{Result, expect_room};
 use crate::input::{Input, Source};
 use crate::map::{
-    Arrays, Batch, Collect, Kind, Merge, Numeric, Operand, Operands, Outcome, Outputs, Receiver,
-    Value, Wanted, bits, told,
+    Arrays, Batch, Collect, Kind, Merge, Number, Numeric, Operand, Operands, Outcome, Outputs,
+    Receiver, Value, Wanted, bits, told,
 };
 use crate::memory::{bytes_of_places, host_vec};
 use crate::output::Output;
@@ -234,6 +234,29 @@ impl<'a, K, V> Op<'a, K, V, usize> {
     /// ```
     pub fn outcomes(self, outcomes: &'a mut (impl Output<u8> + ?Sized)) -> Self {
         self.with_output(FLAGS, outcomes)
+    }
+
+    /// Has values merged as such numbers, whatever their type says: for programs that learn the type of values when they run, and
+    /// have maps of their bits.
+    ///
+    /// ```
+    /// use gpumap::op::{self, Execute};
+    /// use gpumap::{Device, Map, Merge, Number};
+    /// let map = Map::<u32, u64>::new(&Device::cpu())?;
+    /// for value in [0.5_f64, -2.5] {
+    ///     let bits = [value.to_bits()];
+    ///     map.execute(op::merge(&[7], &bits, Merge::Add).numbers(Number::Float))?;
+    /// }
+    /// assert_eq!(map.get(&[7])?, [Some((-2.0_f64).to_bits())]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    pub fn numbers(mut self, number: Number) -> Self {
+        if let Kind::Merge(update) | Kind::Update(update) | Kind::GetAndTouch(update) =
+            &mut self.batch.kind
+        {
+            *update = Merge::reread(*update, number);
+        }
+        self
     }
 
     /// Answers for each key whether the operation stored or removed its pair, as [`outcomes`](Self::outcomes) says it.

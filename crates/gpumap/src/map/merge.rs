@@ -56,7 +56,12 @@ impl Merge {
                 "merged values have 4 or 8 bytes"
             );
         };
-        match (self, V::NUMBER) {
+        self.reading(V::NUMBER)
+    }
+
+    /// The same, of values that are such numbers.
+    fn reading(self, number: Number) -> Update {
+        match (self, number) {
             (Self::Add, Number::Float) => Update::AddFloat,
             (Self::Add, _) => Update::Add,
             (Self::Min, Number::Unsigned) => Update::MinUnsigned,
@@ -69,5 +74,16 @@ impl Merge {
             (Self::Or, _) => Update::Or,
             (Self::Xor, _) => Update::Xor,
         }
+    }
+
+    /// An update that merges, of values that are such numbers; another is as it was.
+    pub(crate) fn reread(update: Update, number: Number) -> Update {
+        let merge = match update {
+            Update::Add | Update::AddFloat => Self::Add,
+            Update::MinUnsigned | Update::MinSigned | Update::MinFloat => Self::Min,
+            Update::MaxUnsigned | Update::MaxSigned | Update::MaxFloat => Self::Max,
+            _ => return update,
+        };
+        merge.reading(number)
     }
 }

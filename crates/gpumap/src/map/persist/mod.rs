@@ -77,24 +77,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::File`], [`Error::OutOfMemory`], [`Error::Driver`]; [`Error::Setting`] for a file
     /// that was made up.
     pub fn load(device: &Device, path: impl AsRef<Path>) -> Result<Self> {
-        let builder = Self::builder(device);
-        if matches!(Self::LAYOUT, Layout::Rows) {
-            return builder.load(path);
-        }
-        persist::load(
-            path.as_ref(),
-            builder.kinds,
-            |header, pairs| builder.settings_of(header).growing(pairs),
-            |header, map| {
-                let capacity = usize::try_from(persist::fixed_capacity(header));
-                let capacity = capacity.unwrap_or(usize::MAX);
-                map.set_growth(Some(header.growth), capacity);
-                match capacity > map.capacity() {
-                    true => map.reserve(capacity.saturating_sub(map.len())),
-                    false => Ok(()),
-                }
-            },
-        )
+        Self::builder(device).load_saved(path)
     }
 
     /// How it grows from now on; none is the default. One that does not grow was asked to have such a capacity.
@@ -156,6 +139,30 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         let (growth, capacity, kinds) = (self.growth, self.wish.capacity, self.kinds);
         let map = persist::load_pairs(path.as_ref(), kinds, |pairs| self.growing(pairs));
         map.map(|map| map.with_growth(growth, capacity))
+    }
+
+    /// As [`load`](Self::load), with the settings of the map that was saved instead of the builder's, as [`Map::load`] has them.
+    ///
+    /// # Errors
+    /// Those of [`Map::load`].
+    pub fn load_saved(self, path: impl AsRef<Path>) -> Result<Map<K, V>> {
+        if matches!(Map::<K, V>::LAYOUT, Layout::Rows) {
+            return self.load(path);
+        }
+        persist::load(
+            path.as_ref(),
+            self.kinds,
+            |header, pairs| self.settings_of(header).growing(pairs),
+            |header, map: &mut Map<K, V>| {
+                let capacity = usize::try_from(persist::fixed_capacity(header));
+                let capacity = capacity.unwrap_or(usize::MAX);
+                map.set_growth(Some(header.growth), capacity);
+                match capacity > map.capacity() {
+                    true => map.reserve(capacity.saturating_sub(map.len())),
+                    false => Ok(()),
+                }
+            },
+        )
     }
 
     /// As [`load`](Self::load), from anything that gives bytes. Room for more pairs than 1 MiB
