@@ -141,6 +141,25 @@ impl From<Dtype> for Item {
     }
 }
 
+/// The type of keys that are numbers, or of the numbers of keys that have so many.
+#[derive(FromPyObject)]
+pub enum KeyType {
+    Number(String),
+    Row(String, usize),
+}
+
+impl KeyType {
+    /// What one key is.
+    pub fn item(&self) -> PyResult<Item> {
+        let (name, width) = match self {
+            Self::Number(name) => (name, None),
+            Self::Row(name, width) => (name, Some(*width)),
+        };
+        let dtype = Dtype::named(name)?;
+        Ok(Item { dtype, width })
+    }
+}
+
 /// A type of numbers that Rust has.
 pub trait Element: Pod + Send + Sync {
     const DTYPE: Dtype;

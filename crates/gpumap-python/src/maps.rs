@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use crate::chunks::Chunks;
 use crate::device::{group, opened};
-use crate::dtype::{Dtype, Element, Item, for_number};
+use crate::dtype::{Dtype, Element, Item, KeyType, for_number};
 use crate::error::exception;
 use crate::incoming::{Incoming, Wanted};
 use crate::number;
@@ -59,24 +59,6 @@ fn change(name: &str) -> PyResult<Change> {
 enum On {
     One(Option<String>),
     Several(Vec<String>),
-}
-
-/// The type of keys that are numbers, or of the numbers of keys that have so many.
-#[derive(FromPyObject)]
-enum KeyType {
-    Number(String),
-    Row(String, usize),
-}
-
-impl KeyType {
-    fn item(&self) -> PyResult<Item> {
-        let (name, width) = match self {
-            Self::Number(name) => (name, None),
-            Self::Row(name, width) => (name, Some(*width)),
-        };
-        let dtype = Dtype::named(name)?;
-        Ok(Item { dtype, width })
-    }
 }
 
 /// A map; see `gpumap_rs.Map`.

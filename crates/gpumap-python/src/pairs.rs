@@ -26,6 +26,10 @@ pub enum Place {
 }
 
 /// A map, whichever devices have its pairs.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "each is in memory of its own anyway"
+)]
 pub enum Pairs<K: Key, V: Value> {
     Device(Map<K, V>),
     Ranks(ShardedMap<K, V>),

@@ -7,7 +7,7 @@ use gpumap::{Chunk, Device};
 use pyo3::prelude::*;
 
 use crate::device::{name_of, opened};
-use crate::dtype::{Dtype, Item};
+use crate::dtype::{Dtype, Item, KeyType};
 use crate::error::exception;
 use crate::incoming::{Incoming, Streams, Wanted};
 use crate::pairs::until_refused;
@@ -175,16 +175,12 @@ impl RowMap {
     #[new]
     fn new(
         py: Python<'_>,
-        key: &str,
-        width: Option<usize>,
+        key: KeyType,
         capacity: usize,
         device: Option<&str>,
         path: Option<PathBuf>,
     ) -> PyResult<Self> {
-        let key = Item {
-            dtype: Dtype::named(key)?,
-            width,
-        };
+        let key = key.item()?;
         let (map, device) = py.detach(|| {
             let device = opened(device)?;
             PyResult::Ok((

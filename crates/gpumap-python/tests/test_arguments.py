@@ -85,7 +85,7 @@ def wide(dtype, xs, device):
 
 
 def wide_rows(dtype, xs, device):
-    map, rows = gm.RowMap(dtype, 2, device=device), [(x, x) for x in xs]
+    map, rows = gm.RowMap((dtype, 2), device=device), [(x, x) for x in xs]
     assert map.insert(rows).tolist() == map.get(rows).tolist() == list(range(len(xs)))
     return map.keys()[:, 1].tolist()
 
@@ -422,7 +422,7 @@ def test_numbers_that_a_type_has_not_are_not_in_a_map(device):
         for x in (None, "5", [5, 5]):
             with pytest.raises((TypeError, ValueError)):
                 x in keys
-    for keys in (gm.Map(("u64", 2), device=device), gm.RowMap("u64", 2, device=device)):
+    for keys in (gm.Map(("u64", 2), device=device), gm.RowMap(("u64", 2), device=device)):
         keys.insert([[5, 6]], [0]) if hasattr(keys, "upsert") else keys.insert([[5, 6]])
         assert (5, 6) in keys and [5.0, 6] in keys and (6, 5) not in keys and (5, -6) not in keys and (2**64, 6) not in keys
         with pytest.raises(ValueError, match=r"shape \(n, 2\)"):
@@ -484,7 +484,7 @@ def test_arrays_that_are_not_one_after_the_other_are_copied(device, dtype):
         assert gm.isin(given, given, device=device).all()
     for given in strided(rows):
         assert gm.unique(given, device=device).tolist() == rows.tolist()
-        map = gm.RowMap(dtype, 2, device=device)
+        map = gm.RowMap((dtype, 2), device=device)
         assert map.insert(given).tolist() == [0, 1, 2, 3] and map.keys().tolist() == rows.tolist()
         assert gm.Map((dtype, 2), device=device).insert(given, range(4)) == 4
 
@@ -513,7 +513,7 @@ def test_masked_elements_are_refused(device):
         with pytest.raises(ValueError, match="have 1 masked elements"):
             call(np.ma.array([5, 3, 4], mask=[False, True, False]), device=device)
     with pytest.raises(ValueError, match="the keys have 1 masked elements"):
-        gm.RowMap("u64", 2, device=device).insert(np.ma.array([[1, 2]], np.uint64, mask=[[False, True]]))
+        gm.RowMap(("u64", 2), device=device).insert(np.ma.array([[1, 2]], np.uint64, mask=[[False, True]]))
     words = gm.StringRowMap(device=device)
     for masked in (np.ma.array(["a", "b"], mask=[False, True]), np.ma.array([b"a", b"b"], mask=[True, False]), np.ma.array(["a", None], object, mask=[False, True])):
         for call in (words.insert, words.get, words.remove, words.contains):
@@ -560,7 +560,7 @@ def every_type(device):
     yield lambda it: gm.Set(it, device=device)
     yield lambda it: gm.Set((it, 2), device=device)
     yield lambda it: gm.RowMap(it, device=device)
-    yield lambda it: gm.RowMap(it, 2, device=device)
+    yield lambda it: gm.RowMap((it, 2), device=device)
     for load in (gm.Map.load, gm.Set.load, gm.RowMap.load):
         yield lambda it, load=load: load("nowhere", it)
     yield lambda it: gm.Map.load("nowhere", (it, 2))
@@ -599,7 +599,7 @@ def test_slices_of_nested_arrays(device):
         assert gm.unique(nested.slice(3, 2), device=device).tolist() == [[3, 4], [1, 2]]
         assert gm.unique(nested.slice(3, 2).slice(1), device=device).tolist() == [[1, 2]]
         assert gm.unique(pa.chunked_array([nested.slice(1, 1), nested.slice(3, 2)]), device=device).tolist() == [[1, 2], [3, 4]]
-        assert gm.RowMap(dtype, 2, device=device).insert(nested.slice(3, 2)).tolist() == [0, 1]
+        assert gm.RowMap((dtype, 2), device=device).insert(nested.slice(3, 2)).tolist() == [0, 1]
         assert gm.unique(nested.slice(0, 0), device=device).tolist() == []
         for slice in (nested, nested.slice(0, 2), nested.slice(1, 2), nested.slice(2, 1), nested.slice(4)):
             with pytest.raises(ValueError, match="the keys have nulls"):
@@ -656,7 +656,7 @@ def test_arrow_arrays_that_are_too_short(device):
 
 def test_empty_arrays_go_out(device):
     """Y5."""
-    map, wide, keys, rows = gm.Map(device=device), gm.Map(("u64", 3), device=device), gm.Set("i32", device=device), gm.RowMap("u64", 2, device=device)
+    map, wide, keys, rows = gm.Map(device=device), gm.Map(("u64", 3), device=device), gm.Set("i32", device=device), gm.RowMap(("u64", 2), device=device)
     arrays = [*map.retrieve_all(to="device"), *wide.retrieve_all(to="device"), keys.retrieve_all(to="device"), rows.keys(to="device"), *rows.retrieve_all(to="device"), rows.compact(to="device")]
     groups = gm.GroupBy(device=device)
     groups.batch([], n="count")

@@ -48,11 +48,11 @@ def test_all_functions(device):
 def test_rows(device):
     items = [[0, 1], [5, -1], [0, 1], [7, 7]]
     for array in forms(items, pa.list_(pa.int32(), 2)):
-        map = gm.RowMap("i32", 2, device=device)
+        map = gm.RowMap(("i32", 2), device=device)
         assert map.insert(array).tolist() == [0, 1, 0, 2]
         assert gm.unique(array, device=device).tolist() == [items[0], items[1], items[3]]
     with pytest.raises(ValueError, match=r"shape \(n, 3\)"):
-        gm.RowMap("i32", 3, device=device).insert(pa.array(items, pa.list_(pa.int32(), 2)))
+        gm.RowMap(("i32", 3), device=device).insert(pa.array(items, pa.list_(pa.int32(), 2)))
 
 
 def test_numbers_are_used_where_they_are():
@@ -90,7 +90,7 @@ def test_nothing(device):
 
 
 def test_nulls_are_refused(device):
-    map, words, rows = gm.Map("i64", "i64", device=device), gm.StringRowMap(device=device), gm.RowMap("i32", 2, device=device)
+    map, words, rows = gm.Map("i64", "i64", device=device), gm.StringRowMap(device=device), gm.RowMap(("i32", 2), device=device)
     for holes in forms([1, None, 3, None, 5], pa.int64()):
         for call in (lambda: map.insert(holes, [1] * 5), lambda: map.insert([1, 2, 3, 4, 5], holes), lambda: gm.unique(holes, device=device)):
             with pytest.raises(ValueError, match="have nulls.*fill or drop them first"):

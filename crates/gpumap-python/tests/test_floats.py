@@ -129,7 +129,7 @@ MAPS = {
     "Set": (lambda dtype, device: gm.Set(dtype, device=device), lambda path, dtype, device: gm.Set.load(path, dtype, device=device), Narrow()),
     "Set of rows": (lambda dtype, device: gm.Set((dtype, 3), device=device), lambda path, dtype, device: gm.Set.load(path, (dtype, 3), device=device), Rows()),
     "RowMap": (lambda dtype, device: gm.RowMap(dtype, device=device), lambda path, dtype, device: gm.RowMap.load(path, dtype, device=device), Narrow()),
-    "RowMap of rows": (lambda dtype, device: gm.RowMap(dtype, 3, device=device), lambda path, dtype, device: gm.RowMap.load(path, dtype, 3, device=device), Rows()),
+    "RowMap of rows": (lambda dtype, device: gm.RowMap((dtype, 3), device=device), lambda path, dtype, device: gm.RowMap.load(path, (dtype, 3), device=device), Rows()),
 }
 
 
@@ -299,7 +299,7 @@ def test_many_keys_of_any_bits(device, dtype, n):
     assert map.contains(keys).all() and (map.get(-keys, default=0) > 0).all()
     distinct, first = gm.unique(keys, first=True, device=device)
     assert sorted(bits(distinct)) == right.tolist() and normal(keys[first]) == bits(distinct)
-    rows = gm.RowMap(dtype, 2, device=device).insert(keys.reshape(-1, 2))
+    rows = gm.RowMap((dtype, 2), device=device).insert(keys.reshape(-1, 2))
     pairs = np.array(normal(keys), UINTS[dtype]).reshape(-1, 2)
     assert rows.size == 0 or rows.max() + 1 == len(np.unique(pairs, axis=0))
     assert bits(keys) == before, "the array of the caller is as it was"

@@ -82,7 +82,7 @@ def test_floats_as_keys(dtype):
     assert counts.merge(keys, 1) == 4 and bool(as_torch(counts.contains(-keys)).all()) is False
     assert bool(as_torch(counts.contains(torch.where(keys == 0, -keys, keys))).all())
     assert sorted(counts.retrieve_all()[1].tolist()) == [10_000, 10_000, 20_000, 20_000]
-    rows = gm.RowMap(name, 2, device="cuda:0").insert(keys.reshape(-1, 2))
+    rows = gm.RowMap((name, 2), device="cuda:0").insert(keys.reshape(-1, 2))
     assert as_torch(rows)[:3].tolist() == [0, 1, 2] and int(as_torch(rows).max()) == 2
     left, right = gm.JoinTable(keys[:6]).join(keys[:6])
     assert len(left) == len(right) == 4 + 1 + 4 + 1
@@ -118,7 +118,7 @@ def map_of(arrays):
 def test_row_maps_beside_torch(width):
     shape = (100_000,) if width is None else (100_000, width)
     keys = torch.randint(0, 3 if width else 5_000, shape, dtype=torch.int32, device="cuda")
-    map = gm.RowMap("i32", width, device="cuda:0")
+    map = gm.RowMap("i32" if width is None else ("i32", width), device="cuda:0")
     rows, new = map_of(map.insert(keys, outcomes=True))
     all_keys = as_torch(map.keys(to="device"))
     assert all_keys.shape[0] == len(map) == int(new.sum())

@@ -345,12 +345,12 @@ def test_a_file_is_loaded_by_maps_of_its_types_only(device, tmp_path):
             again.save(tmp_path / "again")
             with pytest.raises(OSError, match=r"keys of type \[i32; 3\], not \[f32; 3\]"):
                 gm.Map.load(tmp_path / "again", ("f32", 3), "f32", **other)
-    rows = gm.RowMap("i64", 2, device=device)
+    rows = gm.RowMap(("i64", 2), device=device)
     rows.insert([[1, -2]])
     rows.save(path)
-    assert len(gm.RowMap.load(path, "i64", 2, device=device)) == 1
+    assert len(gm.RowMap.load(path, ("i64", 2), device=device)) == 1
     with pytest.raises(OSError, match=r"keys of type \[i64; 2\], not \[u64; 2\]"):
-        gm.RowMap.load(path, "u64", 2, device=device)
+        gm.RowMap.load(path, ("u64", 2), device=device)
 
 
 def test_a_file_of_an_earlier_version_is_loaded_with_a_warning(device, tmp_path):

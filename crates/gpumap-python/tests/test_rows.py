@@ -19,7 +19,7 @@ def some(rng, name, width, n):
 @pytest.mark.parametrize(("key", "width"), KEYS)
 def test_rows_beside_a_dict(device, key, width):
     rng = np.random.default_rng(1)
-    map = gm.RowMap(key, width, device=device)
+    map = gm.RowMap(key if width is None else (key, width), device=device)
     rows = {}
     for n in (1, 40, 1_000, 20_000):
         batch = some(rng, key, width, n)
@@ -46,7 +46,7 @@ def test_rows_beside_a_dict(device, key, width):
 @pytest.mark.parametrize(("key", "width"), KEYS)
 def test_removals_beside_a_dict(device, key, width, tmp_path):
     rng = np.random.default_rng(3)
-    map = gm.RowMap(key, width, device=device)
+    map = gm.RowMap(key if width is None else (key, width), device=device)
     rows, bound = {}, 0
     for n in (40, 1_000, 5_000):
         for k in (batch := some(rng, key, width, n)):
@@ -62,7 +62,7 @@ def test_removals_beside_a_dict(device, key, width, tmp_path):
         assert numbers.dtype == np.int32 and numbers.tolist() == sorted(rows.values())
         assert map.get(gone).tolist() == [-1] * len(gone)
         assert map.save(tmp_path / "rows") == len(rows)
-        back = gm.RowMap.load(tmp_path / "rows", key, width, device=device, capacity=bound)
+        back = gm.RowMap.load(tmp_path / "rows", key if width is None else (key, width), device=device, capacity=bound)
         assert back.get(keys).tolist() == numbers.tolist() and back.row_bound == bound
     old = map.compact()
     assert old.tolist() == numbers.tolist()
@@ -83,18 +83,18 @@ def test_files_of_other_maps(device, tmp_path):
     with pytest.raises(OSError, match="not the rows of a RowMap"):
         gm.RowMap.load(tmp_path / "pairs", device=device)
     with pytest.raises(OSError, match="keys of 8 bytes"):
-        gm.RowMap.load(tmp_path / "rows", "i32", 3, device=device)
+        gm.RowMap.load(tmp_path / "rows", ("i32", 3), device=device)
     with pytest.raises(OSError):
         gm.RowMap.load(tmp_path / "nothing", device=device)
 
 
 def test_small_things(device):
-    map = gm.RowMap("i32", 2, capacity=1_000, device=device)
+    map = gm.RowMap(("i32", 2), capacity=1_000, device=device)
     assert map.capacity >= 1_000
     assert map.insert([[1, 2], [3, 4], [1, 2]]).tolist() == [0, 1, 0]
     assert [3, 4] in map and [4, 3] not in map
     assert (map.key, map.width) == ("i32", 2)
-    assert repr(map) == f"RowMap('i32', 2, device={map.device!r}) of 2 rows"
+    assert repr(map) == f"RowMap(('i32', 2), device={map.device!r}) of 2 rows"
     assert repr(gm.RowMap(device=device)).startswith("RowMap('u64', device=")
     map.reserve(5_000)
     assert map.capacity >= 5_002
@@ -120,7 +120,7 @@ def test_columns_beside_rows(device):
 
 
 def test_bad_arguments(device):
-    map = gm.RowMap("i32", 3, device=device)
+    map = gm.RowMap(("i32", 3), device=device)
     with pytest.raises(ValueError, match=r"shape \[4\]; pass an array of shape \(n, 3\)"):
         map.get(np.zeros(4, np.int32))
     with pytest.raises(ValueError, match=r"shape \[4, 2\]"):
@@ -132,4 +132,4 @@ def test_bad_arguments(device):
     assert len(map) == 0, "nothing was stored"
     for width in (0, 9, 1_000):
         with pytest.raises(ValueError, match="4 to 64"):
-            gm.RowMap("u64", width, device=device)
+            gm.RowMap(("u64", width), device=device)

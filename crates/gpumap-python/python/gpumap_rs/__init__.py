@@ -194,6 +194,12 @@ class _Keys:
         """Where the keys are, as ``"cuda:0"`` or ``"cpu"``, or ``"cuda:0,cuda:1"``."""
         return self._native.device
 
+    def _shown(self, *types: str) -> str:
+        key = self.key if self.width is None else (self.key, self.width)
+        devices = self.device.split(",")
+        on = f"devices={devices!r}" if len(devices) > 1 else f"device={self.device!r}"
+        return f"{type(self).__name__}({', '.join(map(repr, (key, *types)))}, {on}) of {len(self)}"
+
     @property
     def capacity(self) -> int:
         """How many keys there is room for without growing."""
@@ -227,12 +233,6 @@ class _Table(_Keys):
         """How the keys are held: ``"Inline"`` in the slots of a table, of single numbers; ``"Rows"`` in the order in which they came,
         of rows."""
         return self._native.layout
-
-    def _shown(self, *types: str) -> str:
-        key = self.key if self.width is None else (self.key, self.width)
-        devices = self.devices
-        on = f"devices={devices!r}" if len(devices) > 1 else f"device={self.device!r}"
-        return f"{type(self).__name__}({', '.join(map(repr, (key, *types)))}, {on}) of {len(self)}"
 
     def _listed(self, keys: Answers) -> list[Any]:
         """Keys as objects of Python, of which rows are tuples."""
@@ -483,16 +483,14 @@ class RowMap(_Keys):
 
     Parameters
     ----------
-    key : ``u32``, ``i32``, ``f32``, ``u64``, ``i64`` or ``f64``, or numpy's types of these
-    width : without it a key is a number, and keys an array of shape (n,); with it a key is so many numbers, as coordinates, and
-        keys an array of shape (n, width). A key has 4 to 64 bytes.
+    key : as of :class:`Map`
     capacity : how many rows there is room for at first
     device : as of :class:`Map`
 
     Inserts and removals run one after the other. A lookup sees all keys of an insert or of a removal, or none. Rows and flags have
     the shape (n,). Exceptions are those of :class:`Map`.
 
-    >>> voxels = RowMap("i32", 3, device="cpu")
+    >>> voxels = RowMap(("i32", 3), device="cpu")
     >>> voxels.insert([[0, 0, 0], [5, -1, 2], [0, 0, 0]])
     array([0, 1, 0], dtype=int32)
     >>> voxels.get([[5, -1, 2], [9, 9, 9]])
@@ -507,33 +505,30 @@ class RowMap(_Keys):
     def __init__(
         self,
         key: Any = "u64",
-        width: int | None = None,
         *,
         capacity: int = 0,
         device: str | None = None,
     ) -> None:
-        self._native = _rust.RowMap(_name(key), width, capacity, device, None)
+        self._native = _rust.RowMap(_key(key), capacity, device, None)
 
     @classmethod
     def load(
         cls,
         path: str | os.PathLike[str],
         key: Any = "u64",
-        width: int | None = None,
         *,
         capacity: int = 0,
         device: str | None = None,
     ) -> RowMap:
-        """A map from a file that :meth:`save` wrote, with keys of this type and width. Each key has its row. Raises ``OSError``
+        """A map from a file that :meth:`save` wrote, with keys of this type. Each key has its row. Raises ``OSError``
         for a file that is not there, is damaged, or has other keys. A map with rows for more than 16 times its keys needs a
         ``capacity`` of as many."""
         map = cls.__new__(cls)
-        map._native = _rust.RowMap(_name(key), width, capacity, device, path)
+        map._native = _rust.RowMap(_key(key), capacity, device, path)
         return map
 
     def __repr__(self) -> str:
-        width = "" if self.width is None else f", {self.width}"
-        return f"RowMap({self.key!r}{width}, device={self.device!r}) of {len(self)} rows"
+        return f"{self._shown()} rows"
 
     def insert(self, keys: Keys, *, outcomes: bool = False, stream: int = 1) -> Any:
         """The row of each key. Absent keys get the next ones, in the order of their first occurrences. With ``outcomes`` also

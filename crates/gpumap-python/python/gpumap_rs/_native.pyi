@@ -156,7 +156,7 @@ class Set:
 @final
 class RowMap:
     def __new__(
-        cls, key: str, width: int | None, capacity: int, device: str | None, path: Any
+        cls, key: str | tuple[str, int], capacity: int, device: str | None, path: Any
     ) -> RowMap: ...
     def __len__(self) -> int: ...
     @property
