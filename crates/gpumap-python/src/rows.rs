@@ -24,6 +24,7 @@ trait AnyRows: Send + Sync {
     fn device(&self) -> &Device;
     fn clear(&self) -> gpumap::Result<()>;
     fn reserve(&self, more: usize) -> gpumap::Result<()>;
+    fn shrink_to_fit(&self) -> gpumap::Result<()>;
     fn trim(&self);
     fn insert(
         &self,
@@ -70,6 +71,10 @@ impl<K: Pod + Send + Sync> AnyRows for gpumap::RowMap<K> {
 
     fn reserve(&self, more: usize) -> gpumap::Result<()> {
         self.reserve(more)
+    }
+
+    fn shrink_to_fit(&self) -> gpumap::Result<()> {
+        self.shrink_to_fit()
     }
 
     fn trim(&self) {
@@ -230,6 +235,10 @@ impl RowMap {
 
     fn reserve(&self, py: Python<'_>, more: usize) -> PyResult<()> {
         py.detach(|| self.map.reserve(more)).map_err(exception)
+    }
+
+    fn shrink_to_fit(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.map.shrink_to_fit()).map_err(exception)
     }
 
     fn trim(&self, py: Python<'_>) {

@@ -80,6 +80,10 @@ impl StringRowMap {
             .map_err(exception)
     }
 
+    fn shrink_to_fit(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.map.shrink_to_fit()).map_err(exception)
+    }
+
     fn trim(&self, py: Python<'_>) {
         py.detach(|| self.map.trim());
     }

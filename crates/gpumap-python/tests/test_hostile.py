@@ -366,6 +366,7 @@ def verbs(them, device):
     yield "remove", lambda: map.remove(some) == 100
     yield "save", lambda: map.save(f"saved {os.getpid()}") == N
     yield "load", lambda: len(them.load("file")) == N
+    yield "shrink_to_fit", lambda: map.shrink_to_fit() is None
     yield "len", lambda: (len(map), map.capacity >= N, f"{N} " in repr(map), some[5] in map) == (N, True, True, True)
     yield "clear", lambda: map.clear() is None and len(map) == 0
     yield "reserve", lambda: (map.reserve(10 * N, 10 * N) if them.kind == "StringRowMap" else map.reserve(10 * N)) is None
@@ -380,7 +381,6 @@ def verbs(them, device):
         yield "items", lambda: len(list(map.items())) == N
     if has_values or them.kind == "Set":
         yield "chunks", lambda: sum(len(chunk[0]) if has_values else len(chunk) for chunk in map.chunks(5_000)) == N
-        yield "shrink_to_fit", lambda: map.shrink_to_fit() is None
     else:
         yield "get", lambda: np.array_equal(map.get(keys), np.arange(N))
         yield "keys", lambda: len(map.keys()) == N

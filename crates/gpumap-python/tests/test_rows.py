@@ -98,6 +98,8 @@ def test_small_things(device):
     assert repr(gm.RowMap(device=device)).startswith("RowMap('u64', device=")
     map.reserve(5_000)
     assert map.capacity >= 5_002
+    map.shrink_to_fit()
+    assert map.capacity < 1_000 and map.get([[3, 4]]).tolist() == [1]
     map.trim()
     assert map.get([]).size == 0 and map.insert(np.zeros((0, 2), np.int32)).size == 0
     keys = map.keys(to="device")

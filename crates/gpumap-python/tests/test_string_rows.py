@@ -96,6 +96,8 @@ def test_small_things(device):
     assert map.keys(raw=True) == [b"to", b"\xff"]
     map.reserve(5_000, 100_000)
     assert map.capacity >= 5_002 and map.byte_capacity >= 100_000
+    map.shrink_to_fit()
+    assert map.capacity < 1_000 and map.byte_capacity < 64_000 and map.get(["to"]).tolist() == [0]
     map.trim()
 
 

@@ -217,6 +217,10 @@ class _Keys:
         has."""
         self._native.reserve(more)
 
+    def shrink_to_fit(self) -> None:
+        """Gives back memory that is not needed: of a row map after its :meth:`RowMap.compact` also that of removed keys."""
+        self._native.shrink_to_fit()
+
 
 class _Table(_Keys):
     """What maps and sets have in common."""
@@ -247,10 +251,6 @@ class _Table(_Keys):
         """Removes keys. Returns how many were there; with ``outcomes`` also for each key whether it was. Of several equal
         keys, one was."""
         return self._native.remove(keys, outcomes, stream)
-
-    def shrink_to_fit(self) -> None:
-        """Gives back memory that is not needed."""
-        self._native.shrink_to_fit()
 
     def save(self, path: str | os.PathLike[str]) -> int:
         """Writes everything to a file, which is there whole or not at all. Returns how many pairs there are. Raises
@@ -735,6 +735,10 @@ class StringRowMap:
         """Makes room for so many rows more, and for so many bytes of their strings. Raises ``MemoryError`` if there is none, or
         ``ValueError`` for more than any device has."""
         self._native.reserve(more, bytes)
+
+    def shrink_to_fit(self) -> None:
+        """Gives back memory that is not needed, after :meth:`compact` also that of removed strings."""
+        self._native.shrink_to_fit()
 
     def trim(self) -> None:
         """Gives back scratch memory that no call is using."""
