@@ -1,5 +1,5 @@
-//! `cargo xtask tables`: the tables of `docs/performance.md` and of the README, and the list of all figures in `docs/data`, written from the
-//! reports that are checked in there. So a figure stands in one place, with its device, its date and its command.
+//! `cargo xtask tables`: the tables of `docs/performance.md` and of the README, and the list of the reports in `docs/data`, written from
+//! these. So a figure stands in one place, with its device, its date and its command.
 //!
 //! A report is what `gpumap-bench --json` writes, with a `title`, a `date` and perhaps a `note`. Nothing is measured here.
 
@@ -31,8 +31,6 @@ struct Report {
     title: String,
     device: String,
     date: String,
-    #[serde(default)]
-    note: String,
     command: String,
     rows: Vec<Row>,
 }
@@ -373,37 +371,35 @@ fn line(text: &mut String, cells: &[String]) {
     *text += &format!("| {} |\n", cells.join(" | "));
 }
 
-/// Every figure of every report.
+/// What each report is.
 fn list(reports: &Reports) -> String {
-    let mut text = "# Measurements\n\nAll figures of the reports in this folder, written by `cargo xtask tables`. \
-        A report is what `gpumap-bench --json FILE` writes,\nwith `title`, `date` and `note` added. Reports that are \
-        older than this folder have the digits that were written down then.\n[performance.md](../performance.md) \
-        explains what bounds each operation.\n"
+    let mut text = "# Measurements\n\nThe reports in this folder, of which all figures in the documents are, listed by \
+        `cargo xtask tables`. A report is what\n`gpumap-bench --json FILE` writes, with `title`, `date` and `note` added: a \
+        line for each measurement with its time and its\nceiling. Reports that are older than this folder have the digits \
+        that were written down then.\n[performance.md](../performance.md) explains what bounds each operation.\n\n"
         .to_owned();
+    line(
+        &mut text,
+        &["report", "", "card", "command"].map(str::to_owned),
+    );
+    line(&mut text, &["---"; 4].map(str::to_owned));
     for (name, report) in reports {
         let Report {
             title,
             device,
             date,
-            note,
             command,
-            rows,
+            ..
         } = report;
-        text += &format!(
-            "\n## {title}\n\n{device}, {date}; `{name}.json`. {note}\n\n    {command}\n\n"
+        line(
+            &mut text,
+            &[
+                format!("[`{name}`]({name}.json)"),
+                title.clone(),
+                format!("{device}, {date}"),
+                format!("`{command}`"),
+            ],
         );
-        let cells = |cells: [&str; 4]| cells.map(str::to_owned);
-        line(&mut text, &cells(["", "ms", "ceiling, ms", "of it"]));
-        line(&mut text, &cells(["---"; 4]));
-        for row in rows {
-            let rate = row.g_per_s.map(|rate| format!("{rate} G/s"));
-            let took = row.ms.map(|ms| ms.to_string()).or(rate).unwrap_or_default();
-            let ceiling = row.ceiling_ms.map_or(String::new(), |ms| ms.to_string());
-            let share = row
-                .share()
-                .map_or(String::new(), |share| format!("{share:.1} %"));
-            line(&mut text, &[row.name.clone(), took, ceiling, share]);
-        }
     }
     text
 }
@@ -458,10 +454,10 @@ mod tests {
     }
 
     #[test]
-    fn the_list_has_every_row() {
+    fn the_list_has_every_report() {
         let text = list(&reports());
         assert!(
-            text.contains("| 8+8 load 0.5 get | 2.5 | 2 | 80.0 % |\n"),
+            text.contains("| [`r`](r.json) | T | D, 2026-11-01 | `c` |\n"),
             "{text}"
         );
     }
