@@ -322,8 +322,24 @@ impl<K: Key, V: Value> Map<K, V> {
     pub const LAYOUT: Layout = Layout::of::<K, V>();
 
     /// What all layouts do.
+    #[inline]
     pub(crate) fn storage(&self) -> &dyn Storage {
-        self.store.any()
+        self.store().any()
+    }
+
+    /// Its memory, of which the compiler sees the layout: a program has no code for those that it does not use.
+    #[inline(always)]
+    fn store(&self) -> &Store {
+        assert!(
+            matches!(
+                (Self::LAYOUT, &self.store),
+                (Layout::Inline, Store::Inline(_))
+                    | (Layout::Cells, Store::Cells(_))
+                    | (Layout::Rows, Store::Rows(_))
+            ),
+            "the types choose the layout"
+        );
+        &self.store
     }
 
     /// Does not compile for another layout than [`Inline`](Layout::Inline).
@@ -340,7 +356,7 @@ impl<K: Key, V: Value> Map<K, V> {
 
     /// Its table. The layout is [`Inline`](Layout::Inline).
     pub(crate) fn inline(&self) -> &Core {
-        match &self.store {
+        match self.store() {
             Store::Inline(core) => core,
             Store::Cells(_) | Store::Rows(_) => unreachable!("the types choose the layout"),
         }
@@ -348,7 +364,7 @@ impl<K: Key, V: Value> Map<K, V> {
 
     /// Its rows. The layout is [`Rows`](Layout::Rows).
     pub(crate) fn rows(&self) -> &wide::Core {
-        match &self.store {
+        match self.store() {
             Store::Rows(core) => core,
             Store::Inline(_) | Store::Cells(_) => unreachable!("the types choose the layout"),
         }

@@ -44,7 +44,7 @@ impl<K: Key, V: Value> Map<K, V> {
         keep: impl FnMut(K, &V) -> Result<bool>,
         ready: Ready<'_>,
     ) -> Result<usize> {
-        match &self.store {
+        match self.store() {
             Store::Inline(core) => core.retain(keep, ready),
             Store::Cells(core) => core.retain(keep, ready),
             Store::Rows(core) => core.retain(keep, ready),

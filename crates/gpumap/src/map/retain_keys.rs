@@ -39,7 +39,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
     pub fn retain_keys(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
         let keys = keys.source().into();
-        match &self.store {
+        match self.store() {
             Store::Inline(core) => core.retain_keys(keys),
             Store::Cells(core) => core.retain_keys(keys),
             Store::Rows(core) => core.retain_keys::<K, V>(keys, &mut || Ok(())),

@@ -142,6 +142,7 @@ pub(super) enum Store {
 
 impl Store {
     /// What all layouts do.
+    #[inline(always)]
     pub fn any(&self) -> &dyn Storage {
         match self {
             Self::Inline(core) => core,

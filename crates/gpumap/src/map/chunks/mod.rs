@@ -78,7 +78,7 @@ impl<K: Key, V: Value> Map<K, V> {
                 "maps of the layout `Rows` have no `chunks`, which hold no lock between two of them: use `for_each_chunk`"
             );
         }
-        let of = match &self.store {
+        let of = match self.store() {
             Store::Inline(core) => Of::Inline(TableChunks::of(core, pairs)),
             Store::Cells(core) => Of::Cells(core, TableChunks::of(&core.ids, pairs)),
             Store::Rows(_) => unreachable!("the types choose the layout"),

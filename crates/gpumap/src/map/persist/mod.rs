@@ -104,7 +104,7 @@ impl<K: Key, V: Value> Stored<K, V> for Map<K, V> {
         pairs: usize,
         give: &mut dyn FnMut(&Chunk<K, V>) -> Result<()>,
     ) -> Result<()> {
-        match &self.store {
+        match self.store() {
             Store::Inline(core) => TableChunks::of(core, pairs).try_for_each(|chunk| give(&chunk?)),
             Store::Cells(core) => core.give_chunks(pairs, give),
             Store::Rows(core) => core.give_chunks(pairs, give),
