@@ -3,7 +3,8 @@
 use std::thread;
 
 use gpumap::primitives::{Element, Predicate};
-use gpumap::{Buffer, Key, Numeric, Stream};
+use gpumap::sharded::GroupError;
+use gpumap::{Buffer, Error, Key, Numeric, Stream};
 use gpumap_tests::group::Group;
 use gpumap_tests::oracle::{Oracle, assert_same, paired};
 use gpumap_tests::pairs::nth_key;
@@ -43,6 +44,37 @@ fn all_ranks_keep_what_one_map_would() {
         assert!(sharded.is_empty(), "no key was kept in the end");
     }
     on_groups!(body: u64 => u64, u32 => u32, u64 => u32);
+}
+
+#[test]
+fn a_closure_that_panics_on_one_rank_removes_nothing_on_any() {
+    fn body<K: Key, V: Numeric>(on: &Group) {
+        let batch = Batch::<K, V>::numbered(0..900, 1);
+        let sharded = map::<K, V>(on);
+        sharded.insert(&batch.keys, &batch.values).unwrap();
+        for panics in [0, on.len() - 1] {
+            let errors = sharded.run(|rank, shard| {
+                let is_here = rank.index() == panics;
+                let kept = shard.retain(rank, |_, _| {
+                    assert!(!is_here, "as planned");
+                    false
+                });
+                Ok(kept.unwrap_err())
+            });
+            for (rank, error) in errors.unwrap().into_iter().enumerate() {
+                let is_told = match error {
+                    Error::Group(GroupError::Predicate { rank: at }) => at == rank,
+                    Error::Group(_) => rank != panics,
+                    _ => false,
+                };
+                assert!(is_told, "rank {rank}: {error}");
+            }
+            let (keys, values) = sharded.retrieve_all().unwrap();
+            assert_same(&paired(&keys, &values), &batch.bits().collect(), "all");
+        }
+        assert_eq!(sharded.retain(|_, _| false).unwrap(), 900);
+    }
+    on_groups!(body: u64 => u64, u32 => u32);
 }
 
 #[test]
