@@ -314,6 +314,8 @@ def a_signal_during_a_call(kind, device):
 def a_keyboard_interrupt_during_a_call(how, device):
     map = gm.Map("u64", "u64", device=device)
     keys = np.arange(1 << 21, dtype=np.uint64)
+    # A job that a shell runs in the background inherits that the signal is ignored, and Python leaves it so.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     try:
         for chunk in range(1_000):
