@@ -601,7 +601,7 @@ impl fmt::Debug for Core {
 impl<K: Key, V: Value> fmt::Debug for Map<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Map")
-            .field("layout", &self.store.layout())
+            .field("layout", &Self::LAYOUT)
             .field("device", self.device())
             .field("len", &self.len())
             .field("slots", &self.slots())

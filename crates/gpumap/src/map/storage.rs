@@ -5,7 +5,7 @@
 use bytemuck::Pod;
 
 use super::on_stream::StreamReceiver;
-use super::{Core, Layout, Stats, arena};
+use super::{Core, Stats, arena};
 use crate::error::Result;
 use crate::file::Header;
 use crate::output::Output;
@@ -148,14 +148,6 @@ impl Store {
             Self::Inline(core) => core,
             Self::Cells(core) => &**core,
             Self::Rows(core) => core,
-        }
-    }
-
-    pub fn layout(&self) -> Layout {
-        match self {
-            Self::Inline(_) => Layout::Inline,
-            Self::Cells(_) => Layout::Cells,
-            Self::Rows(_) => Layout::Rows,
         }
     }
 }

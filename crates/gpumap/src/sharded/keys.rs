@@ -8,10 +8,10 @@ use gpumap_kernels::primitives::order::{RETURN, ReturnArgs};
 
 use super::Rank;
 use super::keyed::{Keyed, Part, Ready, Returned};
-use super::step::{Call, Step};
+use super::step::{Call, Step, run_over};
 use crate::error::Result;
 use crate::input::Source;
-use crate::map::{Arrays, Batch, Key, Kind, Map, Operands, Outputs, Receiver, Value};
+use crate::map::{Arrays, Batch, Key, Kind, Map, Operands, Outputs, Value};
 use crate::op::Op;
 use crate::rows::grid;
 use crate::scratch::ScratchPool;
@@ -42,19 +42,11 @@ impl<K: Key, V: Value> Keys<K, V> {
 
     /// Runs an operation over the group. A collective.
     pub fn execute<A>(&self, rank: &mut Rank, op: Op<'_, K, V, A>) -> Result<A> {
-        let checked = op.check(Receiver::Sharded);
-        let call = Call::Run {
-            kind: op.batch.kind,
-            told: op.told(),
-        };
-        let mut has_come = false;
-        let done = op.run_checked(|batch, outputs| {
-            has_come = true;
+        match run_over(op, |batch, outputs, checked| {
             self.run(rank, &batch, outputs, checked)
-        });
-        match done {
-            Err(error) if !has_come => self.keyed.refuse(rank, call, error),
-            done => done,
+        }) {
+            Ok(done) => done,
+            Err((call, error)) => self.keyed.refuse(rank, call, error),
         }
     }
 

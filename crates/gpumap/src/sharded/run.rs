@@ -12,7 +12,7 @@ use super::error::GroupError;
 use super::exchange::{attempt, total};
 use super::scatter::OwnPart;
 use super::scatter_gather::Targets;
-use super::step::Call;
+use super::step::{Call, run_over};
 use super::words::Words;
 use crate::error::{Error, Result};
 use crate::input::Source;
@@ -58,19 +58,11 @@ impl<K: Key, V: Value> Words<K, V> {
             let core = self.map.inline();
             return op.run(Receiver::Sharded, |batch, outputs| core.run(batch, outputs));
         }
-        let checked = op.check(Receiver::Sharded);
-        let call = Call::Run {
-            kind: op.batch.kind,
-            told: op.told(),
-        };
-        let mut has_come = false;
-        let done = op.run_checked(|batch, outputs| {
-            has_come = true;
+        match run_over(op, |batch, outputs, checked| {
             self.run(rank, batch, outputs, checked)
-        });
-        match done {
-            Err(error) if !has_come => self.refuse(rank, call, error),
-            done => done,
+        }) {
+            Ok(done) => done,
+            Err((call, error)) => self.refuse(rank, call, error),
         }
     }
 

@@ -3,7 +3,9 @@
 //! Every contribution begins with it, so that ranks at different calls detect it, at the latest when they
 //! next meet, and before any rank uses what the others have sent.
 
-use crate::map::Kind;
+use crate::error::{Error, Result};
+use crate::map::{Batch, Kind, Outputs, Receiver};
+use crate::op::Op;
 
 /// What a rank has come for. Meetings that follow from another one, where all have agreed upon a verb and a
 /// shard, need not name them again.
@@ -42,6 +44,28 @@ pub(crate) enum Step {
     Histogram {
         distributed: bool,
     },
+}
+
+/// Runs an operation over a group by `run`, which is told what is wrong with the operation. An error from before that comes with the
+/// call that all ranks must hear of: the others wait for this one.
+pub(super) fn run_over<K, V, A>(
+    op: Op<'_, K, V, A>,
+    run: impl FnOnce(Batch<'_>, Outputs<'_>, Result<()>) -> Result<usize>,
+) -> Result<Result<A>, (Call, Error)> {
+    let checked = op.check(Receiver::Sharded);
+    let call = Call::Run {
+        kind: op.batch.kind,
+        told: op.told(),
+    };
+    let mut has_come = false;
+    let done = op.run_checked(|batch, outputs| {
+        has_come = true;
+        run(batch, outputs, checked)
+    });
+    match done {
+        Err(error) if !has_come => Err((call, error)),
+        done => Ok(done),
+    }
 }
 
 /// What is done with a shard.
