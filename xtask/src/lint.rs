@@ -8,6 +8,8 @@ use crate::workspace::{KernelCrate, Workspace, kernel_crates};
 
 /// What to look at, and what to do about differences.
 #[derive(Debug, Default, clap::Args)]
+// Those inside have a group of this name.
+#[group(skip)]
 pub struct Options {
     #[command(flatten)]
     lint: lint::Options,

@@ -153,6 +153,12 @@ fn help(of: Option<&str>) -> Result<()> {
 
 #[cfg(test)]
 #[test]
+fn arguments_are_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[cfg(test)]
+#[test]
 fn every_command_is_on_one_of_the_two_pages() {
     let (everyday, others) = (commands(EVERYDAY), commands(LESS_OFTEN));
     assert!(everyday.contains("cargo xtask ci\n    everything"));
