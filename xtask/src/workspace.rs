@@ -23,7 +23,7 @@ pub struct KernelCrate {
     /// Where its PTX goes.
     pub ptx: &'static str,
     /// How the names of its PTX files end. They are compressed, as text would be most of the size of programs and of the
-    /// tree; that of the example is for reading.
+    /// tree; that of the examples is for reading.
     pub ending: &'static str,
 }
 
@@ -36,8 +36,8 @@ const BROTLI: &str = "ptx.br";
 const BUFFER: usize = 1 << 16;
 
 /// Every crate whose PTX is checked in: what the library ships, what the tests of the facade and of
-/// lent maps run on a GPU, the rungs of the benchmark's ladders, the program's, and the example.
-pub const KERNEL_CRATES: [KernelCrate; 6] = [
+/// lent maps run on a GPU, kernels in rust-cuda's form, the rungs of the benchmark's ladders, the program's, and the example.
+pub const KERNEL_CRATES: [KernelCrate; 7] = [
     KernelCrate {
         package: "gpumap-kernels",
         folder: "crates/gpumap-kernels",
@@ -72,6 +72,12 @@ pub const KERNEL_CRATES: [KernelCrate; 6] = [
         package: "word-pairs-kernels",
         folder: "examples/word-pairs/kernels",
         ptx: "examples/word-pairs/ptx",
+        ending: TEXT,
+    },
+    KernelCrate {
+        package: "gpumap-cuda-test-kernels",
+        folder: "tests/cuda-kernels",
+        ptx: "tests/ptx",
         ending: TEXT,
     },
 ];

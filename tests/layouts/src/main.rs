@@ -4,6 +4,7 @@
 
 // Each is only linked: what it declares by `kernel!` is in the list.
 use gpumap_bench_kernels as _;
+use gpumap_cuda_test_kernels as _;
 use gpumap_kernels as _;
 use gpumap_kmer_kernels as _;
 use gpumap_map_test_kernels as _;

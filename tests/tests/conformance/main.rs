@@ -17,6 +17,7 @@ mod concurrency;
 mod contents;
 mod counted;
 mod counts;
+mod cuda_std;
 mod deferred;
 mod errors;
 mod explored;
