@@ -74,7 +74,7 @@ enum Command {
     /// List the public names of the library in docs/public-api.txt.
     Api,
     /// Run the examples that share memory with crates which want the headers of a CUDA toolkit.
-    Neighbours,
+    Neighbours(neighbours::Options),
     /// Build each crate that is published from its own package, and a small program on them.
     Package,
     /// Build the wheel of the Python package, install it, check its types and run its tests.
@@ -189,7 +189,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Links => links::check(&workspace),
         Command::Words => words::check(&workspace),
         Command::Api => api::write(&workspace),
-        Command::Neighbours => neighbours::run(&workspace),
+        Command::Neighbours(options) => neighbours::run(&workspace, options),
         Command::Package => package::check(&workspace),
         Command::Python(options) => python::run(&workspace, options),
         Command::Release(options) => release::run(&workspace, options),
