@@ -5,6 +5,7 @@ use gpumap_lint::build::{self, Built};
 use gpumap_lint::lint;
 use gpumap_lint::ptx::header;
 
+use crate::arch::Arch;
 use crate::compilers::Allowed;
 use crate::layouts;
 use crate::lint::subject;
@@ -41,7 +42,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     for kernels in crates {
         let source = workspace.source(kernels);
         let folder = workspace.root.join(kernels.folder);
-        let built = build::build(source, &toolchain, &folder, COMMAND)?;
+        let built = build::build(source, &toolchain, &folder, COMMAND, &Arch::ALL)?;
         for warning in &built.warnings {
             eprintln!("{warning}\n");
         }
@@ -173,8 +174,32 @@ fn differences(found: &str, expected: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use gpumap_lint::CudaBuilder;
+    use gpumap_lint::ptx::module::Module;
+
     use super::*;
-    use crate::arch::Arch;
+
+    /// Into the folder where CI has just compiled the same.
+    #[test]
+    fn the_call_of_a_build_script_compiles_a_crate() {
+        if let Err(error) = Toolchain::find() {
+            eprintln!("left out: {error}");
+            return;
+        }
+        let workspace = Workspace::find().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let copy = folder.path().join("ptx/kernels.ptx");
+        let builder = CudaBuilder::new(workspace.root.join("tests/cuda-kernels"));
+        let built = builder.target(&workspace.target).copy_to(&copy).build();
+        let text = fs::read_to_string(built.unwrap()).unwrap();
+        let module = Module::parse(&text).unwrap();
+        assert!(module.entries.iter().any(|it| it.name == "vector_add"));
+        assert_eq!(fs::read_to_string(copy).unwrap(), text);
+        let nothing = CudaBuilder::new(folder.path()).target(folder.path());
+        assert!(nothing.build().is_err());
+    }
 
     fn file(compiler: &str, body: &str) -> String {
         header::write("make", "toy", Arch::Sm70, compiler, &[]) + body

@@ -2,17 +2,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
 use gpumap_lint::arch::Arch;
 use gpumap_lint::build::{build, file_stem};
-use gpumap_lint::compile::Source;
 use gpumap_lint::lint::{self, Subject};
-use gpumap_lint::process::capture;
+use gpumap_lint::package::Package;
 use gpumap_lint::toolchain::Toolchain;
-use serde_json::Value;
 
 /// Compiles a crate of kernels to PTX, and checks the PTX and what NVIDIA's assemblers make of it. No GPU is needed.
 #[derive(Parser)]
@@ -51,12 +49,8 @@ struct Place {
 
 /// A crate of kernels.
 struct Crate {
-    package: String,
-    folder: PathBuf,
+    package: Package,
     ptx: PathBuf,
-    /// Of its workspace.
-    root: PathBuf,
-    target: PathBuf,
 }
 
 fn main() -> ExitCode {
@@ -78,7 +72,7 @@ fn run(action: &Action) -> Result<()> {
             tools,
         } => {
             let kernels = Crate::find(place)?;
-            let inside = || kernels.target.join("gpumap-lint");
+            let inside = || kernels.package.target.join("gpumap-lint");
             let tools = tools.clone().unwrap_or_else(inside);
             check(&kernels, &tools, options)
         }
@@ -88,12 +82,15 @@ fn run(action: &Action) -> Result<()> {
 fn compile(kernels: &Crate) -> Result<()> {
     let toolchain = Toolchain::find()?;
     println!("compiler: {}", toolchain.identity);
-    let source = Source {
-        root: &kernels.root,
-        target: &kernels.target,
-        package: &kernels.package,
-    };
-    let built = build(source, &toolchain, &kernels.folder, "gpumap-lint ptx")?;
+    let package = &kernels.package;
+    let source = package.source(&package.target);
+    let built = build(
+        source,
+        &toolchain,
+        &package.folder,
+        "gpumap-lint ptx",
+        &Arch::ALL,
+    )?;
     for warning in &built.warnings {
         eprintln!("{warning}\n");
     }
@@ -124,89 +121,29 @@ fn check(kernels: &Crate, tools: &Path, options: &lint::Options) -> Result<()> {
         );
     }
     let subject = Subject {
-        name: kernels.package.clone(),
-        folder: kernels.folder.clone(),
+        name: kernels.package.name.clone(),
+        folder: kernels.package.folder.clone(),
         texts,
     };
     lint::lint(tools, &[subject], options)
 }
 
 impl Crate {
-    /// Asks cargo.
     fn find(place: &Place) -> Result<Self> {
-        let manifest = place.manifest_path.canonicalize();
-        let manifest = manifest.with_context(|| place.manifest_path.display().to_string())?;
-        let output = capture(
-            Command::new("cargo")
-                .args([
-                    "metadata",
-                    "--no-deps",
-                    "--format-version=1",
-                    "--manifest-path",
-                ])
-                .arg(&manifest),
-        )?;
-        Self::read(
-            &serde_json::from_slice(&output.stdout)?,
-            &manifest,
-            place.ptx.as_deref(),
-        )
-    }
-
-    fn read(metadata: &Value, manifest: &Path, ptx: Option<&Path>) -> Result<Self> {
-        let text = |value: &Value, field: &str| {
-            let text = value[field].as_str().map(str::to_owned);
-            text.with_context(|| format!("cargo metadata has no {field}"))
-        };
-        let packages = metadata["packages"]
-            .as_array()
-            .context("cargo metadata has no packages")?;
-        let mut packages = packages.iter();
-        let package =
-            packages.find(|one| one["manifest_path"].as_str().map(Path::new) == Some(manifest));
-        let package =
-            package.with_context(|| format!("{} is of no package", manifest.display()))?;
-        let folder = manifest.parent().context("a manifest has a folder")?;
-        Ok(Self {
-            package: text(package, "name")?,
-            folder: folder.to_path_buf(),
-            ptx: ptx.map_or_else(|| folder.join("ptx"), Path::to_path_buf),
-            root: text(metadata, "workspace_root")?.into(),
-            target: text(metadata, "target_directory")?.into(),
-        })
+        let package = Package::find(&place.manifest_path)?;
+        let beside = || package.folder.join("ptx");
+        let ptx = place.ptx.clone().unwrap_or_else(beside);
+        Ok(Self { package, ptx })
     }
 
     fn file(&self, arch: Arch) -> PathBuf {
-        self.ptx.join(file_stem(&self.package, arch) + ".ptx")
+        self.ptx.join(file_stem(&self.package.name, arch) + ".ptx")
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_crate_is_found_by_its_manifest() {
-        let metadata = serde_json::json!({
-            "packages": [
-                { "name": "app", "manifest_path": "/a/Cargo.toml" },
-                { "name": "my-own-kernels", "manifest_path": "/a/kernels/Cargo.toml" },
-            ],
-            "workspace_root": "/a",
-            "target_directory": "/t",
-        });
-        let manifest = Path::new("/a/kernels/Cargo.toml");
-        let kernels = Crate::read(&metadata, manifest, None).unwrap();
-        assert_eq!(kernels.package, "my-own-kernels");
-        assert_eq!(
-            kernels.file(Arch::Sm90),
-            Path::new("/a/kernels/ptx/my_own_sm_90.ptx")
-        );
-        assert_eq!(kernels.root, Path::new("/a"));
-        let kernels = Crate::read(&metadata, manifest, Some(Path::new("/p"))).unwrap();
-        assert_eq!(kernels.file(Arch::Sm70), Path::new("/p/my_own_sm_70.ptx"));
-        assert!(Crate::read(&metadata, Path::new("/b/Cargo.toml"), None).is_err());
-    }
 
     #[test]
     fn arguments_are_read() {
