@@ -31,8 +31,8 @@ pub mod warp;
 /// Makes a function the entry point of that name, as `launch!` of `cust` wants it: a slice is its pointer and its length,
 /// a reference a pointer.
 ///
-/// For this library it also declares what [`gpumap_simt::kernel!`] declares, on every target: of `fn add` the arguments `AddArgs`, in which a
-/// slice `a` is the fields `a` and `a_len`, and the kernel `ADD`, whose entry point is `gpumap_add`.
+/// For this library it also declares what [`gpumap_simt::kernel!`] declares, on every target: of `fn add` the arguments `AddArgs`, in
+/// which a slice `a` is the fields `a` and `a_len`, and the kernel `ADD`, whose entry point is `gpumap_add`.
 ///
 /// ```
 /// use cuda_std::{kernel, thread};

@@ -11,8 +11,8 @@ use crate::build;
 use crate::package::Package;
 use crate::toolchain::Toolchain;
 
-/// Compiles a crate of kernels to one PTX text, as [`cuda_builder`](https://docs.rs/cuda_builder/0.3.0) does, by rustc's own target. It finds a
-/// compiler as `gpumap-lint` does: any rustc with the source of `core`; if there is none, the error says how to get one.
+/// Compiles a crate of kernels to one PTX text, as [`cuda_builder`](https://docs.rs/cuda_builder/0.3.0) does, by rustc's own target. It
+/// finds a compiler as `gpumap-lint` does: any rustc with the source of `core`; if there is none, the error says how to get one.
 ///
 /// ```no_run
 /// // In a `build.rs`:

@@ -1,7 +1,8 @@
 //! Compiles kernels to PTX as this project's own are, and checks the PTX and what NVIDIA's assemblers make of it. No GPU is needed.
 //!
 //! `gpumap-lint` is the program for a crate of kernels anywhere; `cargo xtask ptx` and `cargo xtask lint` do the same for
-//! those of this workspace, by this library, and [`CudaBuilder`] for a `build.rs`. Beside that and the program's arguments it promises nothing.
+//! those of this workspace, by this library, and [`CudaBuilder`] for a `build.rs`. Beside that and the
+//! program's arguments it promises nothing.
 
 pub mod arch;
 pub mod build;

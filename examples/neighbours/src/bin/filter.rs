@@ -1,5 +1,5 @@
-//! The filter in rust-cuda's form beside `Primitives::filter_into`: the same numbers, half of which are kept, and the milliseconds from before a call
-//! until the host has the count.
+//! The filter in rust-cuda's form beside `Primitives::filter_into`: the same numbers, half of which are kept, and the milliseconds from
+//! before a call until the host has the count.
 
 use std::error::Error;
 use std::time::Instant;
