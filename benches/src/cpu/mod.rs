@@ -16,6 +16,7 @@
 //! | merge | adds 1 to each value |
 //! | remove | all keys in another order |
 //! | insert, get of 64 | the same by calls with 64 keys, which each thread makes for its share |
+//! | insert, get of 1 | the same by calls with one key, of a million at most |
 //! | retrieve_all | all pairs into arrays |
 //!
 //! Two ceilings of the machine are measured beside them: `retrieve_all` of a copy of the same bytes, and `get` of a gather, which
@@ -46,6 +47,9 @@ const SLOTS_OF_LINE: usize = 4;
 
 /// Keys of a small batch.
 const SMALL: usize = 64;
+
+/// Keys of calls with one key each: they take long.
+const FEW: usize = 1_000_000;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -198,11 +202,16 @@ impl<R: FnMut(&Row)> Runner<R> {
             drop(made.take());
             anyhow::Ok(())
         };
-        for (verb, each) in [("insert of 64", SMALL), ("insert", n)] {
+        let few = n.min(FEW);
+        for (verb, each, n) in [
+            ("insert of 1", 1, few),
+            ("insert of 64", SMALL, n),
+            ("insert", n, n),
+        ] {
             let (took, stored) = self.clock.time_after(forget, || {
                 let mut made = made.borrow_mut();
                 let map = &*made.insert(make()?);
-                Calls { map, threads }.insert(batch, each)
+                Calls { map, threads }.insert(&batch.keys[..n], &batch.values[..n], each)
             })?;
             ensure!(stored == n, "{name}: {stored} of {n} stored");
             self.add(&name, verb, n, threads, took);
@@ -212,19 +221,20 @@ impl<R: FnMut(&Row)> Runner<R> {
 
         let (mut out, mut found) = (vec![1u64; n], vec![1u8; n]);
         for (verb, keys, each) in [
-            ("get", &batch.asked, n),
+            ("get", &*batch.asked, n),
             ("get of 64", &batch.asked, SMALL),
+            ("get of 1", &batch.asked[..few], 1),
             ("miss", &batch.absent, n),
         ] {
-            let get = || calls.get(keys, &mut out, &mut found, each);
-            let (took, ()) = self.clock.time(get)?;
+            let (out, found) = (&mut out[..keys.len()], &mut found[..keys.len()]);
+            let (took, ()) = self.clock.time(|| calls.get(keys, out, found, each))?;
             let is_there = u8::from(verb != "miss");
             ensure!(found.iter().all(|&it| it == is_there), "{name}: {verb}");
             if verb != "miss" {
                 let right = |(i, &value): (usize, &u64)| value == batch.value_of(i);
                 ensure!(out.iter().enumerate().all(right), "{name}: a wrong value");
             }
-            self.add(&name, verb, n, threads, took);
+            self.add(&name, verb, keys.len(), threads, took);
         }
 
         let mut added = 0;
@@ -273,9 +283,9 @@ impl<P: Peer> Calls<'_, P> {
     }
 
     /// Stores a batch, by calls with `each` pairs.
-    fn insert(&self, batch: &Batch, each: usize) -> Result<usize> {
-        let share = self.share(batch.keys.len(), each);
-        let shares = batch.keys.chunks(share).zip(batch.values.chunks(share));
+    fn insert(&self, keys: &[u64], values: &[u64], each: usize) -> Result<usize> {
+        let share = self.share(keys.len(), each);
+        let shares = keys.chunks(share).zip(values.chunks(share));
         on_threads(shares, |(keys, values)| {
             let calls = keys.chunks(each).zip(values.chunks(each));
             calls
@@ -380,8 +390,8 @@ mod tests {
         })
         .unwrap();
         // Verbs of maps; ours at two loads, with a dump, a copy and a gather.
-        let (peers, ours) = (5 * 7, 2 * 10);
-        assert_eq!(seen, 2 * (2 * (peers + ours) + 7));
+        let (peers, ours) = (5 * 9, 2 * 12);
+        assert_eq!(seen, 2 * (2 * (peers + ours) + 9));
         assert_eq!(report.rows().len(), seen);
     }
 }

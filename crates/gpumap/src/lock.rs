@@ -6,8 +6,10 @@
 //!   is [`Error::Nested`]. Lookups of other threads do not wait behind a call that waits for the callback to end.
 //! - **[callers](gpumap_simt::executor::Executor::run_callers)**, host threads of a test that take turns: one that waited
 //!   here for another's launch would wait for ever, so it lets the others have their turns.
+//! - **[readers](Readers)** of a lock that nothing has asked for alone in a while: they are counted by the lane of their thread, and
+//!   write to nothing that other threads use.
 
-use std::cell::RefCell;
+use std::cell::{RefCell, UnsafeCell};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
@@ -16,6 +18,7 @@ use std::time::Duration;
 use gpumap_simt::executor::take_turns;
 
 use crate::error::{Error, Result};
+use crate::readers::{Counted, Readers};
 use crate::sync::{
     AtomicUsize, Ordering, RwLock, RwLockReadGuard, RwLockWriteGuard, downgrade, thread_local,
 };
@@ -23,10 +26,17 @@ use crate::sync::{
 /// Calls that run side by side share it; what runs alone has it alone.
 #[derive(Debug)]
 pub(crate) struct Lock<T> {
-    data: RwLock<T>,
-    /// Callbacks that run while it is shared.
+    gate: RwLock<()>,
+    /// Those that have not come through the gate.
+    readers: Readers,
+    /// Callbacks that run while the gate is shared.
     callbacks: AtomicUsize,
+    /// Shared by those behind the gate and the readers, or one thread's that has locked the gate alone while there are no readers.
+    data: UnsafeCell<T>,
 }
+
+// SAFETY: a lock as `RwLock` is.
+unsafe impl<T: Send + Sync> Sync for Lock<T> {}
 
 thread_local! {
     /// The locks under which this thread runs callbacks, and what they guard.
@@ -38,7 +48,6 @@ thread_local! {
 #[derive(Clone, Copy)]
 struct Held {
     lock: *const (),
-    data: *const (),
     /// Whether other threads wait meanwhile.
     is_alone: bool,
 }
@@ -50,28 +59,43 @@ const PATIENCE: Duration = Duration::from_millis(1);
 impl<T> Lock<T> {
     pub fn new(data: T) -> Self {
         Self {
-            data: RwLock::new(data),
+            gate: RwLock::new(()),
+            readers: Readers::new(),
             callbacks: AtomicUsize::new(0),
+            data: UnsafeCell::new(data),
         }
     }
 
-    /// Waits for what runs alone; and for what waits to run alone, unless that waits for a callback.
+    /// Waits for what runs alone; and for what waits to run alone, unless that waits for a callback. For calls that run no
+    /// callbacks.
+    #[inline]
     pub fn read(&self) -> ReadGuard<'_, T> {
+        match self.readers.enter() {
+            Some(counted) => ReadGuard::of(self, Share::Counted(counted)),
+            None => self.read_by_gate(),
+        }
+    }
+
+    fn read_by_gate(&self) -> ReadGuard<'_, T> {
         let shared = take_turns(|| self.try_read()).or_else(|| self.try_read());
-        shared.unwrap_or_else(|| self.wait())
+        let guard = shared.unwrap_or_else(|| self.wait());
+        if matches!(guard.share, Share::Gate(_)) {
+            self.readers.note_shared();
+        }
+        guard
     }
 
     /// As [`read`](Self::read), for calls that run callbacks: they wait for all that came before, so that callbacks which overlap
     /// hold nothing up for ever.
     pub fn read_in_turn(&self) -> ReadGuard<'_, T> {
         let shared = take_turns(|| self.try_read()).or_else(|| self.held());
-        shared.unwrap_or_else(|| ReadGuard::of(self, self.data.read()))
+        shared.unwrap_or_else(|| ReadGuard::of(self, Share::Gate(self.gate.read())))
     }
 
     /// Does not wait: none if it is locked by another thread.
     fn try_read(&self) -> Option<ReadGuard<'_, T>> {
-        match self.data.try_read() {
-            Some(guard) => Some(ReadGuard::of(self, guard)),
+        match self.gate.try_read() {
+            Some(guard) => Some(ReadGuard::of(self, Share::Gate(guard))),
             None => self.held(),
         }
     }
@@ -82,10 +106,10 @@ impl<T> Lock<T> {
         loop {
             let mut guard = None;
             if self.callbacks.load(Ordering::Acquire) != 0 {
-                guard = self.data.try_read_recursive();
+                guard = self.gate.try_read_recursive();
             }
-            if let Some(guard) = guard.or_else(|| self.data.try_read_for(patience)) {
-                return ReadGuard::of(self, guard);
+            if let Some(guard) = guard.or_else(|| self.gate.try_read_for(patience)) {
+                return ReadGuard::of(self, Share::Gate(guard));
             }
             patience = patience.saturating_mul(2);
         }
@@ -93,12 +117,8 @@ impl<T> Lock<T> {
 
     /// What this thread runs a callback under already.
     fn held(&self) -> Option<ReadGuard<'_, T>> {
-        let held = self.callback_where(|_| true)?;
-        Some(ReadGuard {
-            lock: self,
-            data: held.data.cast(),
-            _guard: None,
-        })
+        self.callback_where(|_| true)?;
+        Some(ReadGuard::of(self, Share::Callback))
     }
 
     /// One of the callbacks that this thread runs under it, of which this holds.
@@ -110,9 +130,9 @@ impl<T> Lock<T> {
 
     /// Does not wait: none if it is locked.
     pub fn try_write(&self) -> Option<WriteGuard<'_, T>> {
-        self.data
-            .try_write()
-            .map(|guard| WriteGuard { lock: self, guard })
+        let gate = self.gate.try_write()?;
+        let is_alone = self.readers.try_stop();
+        is_alone.then_some(WriteGuard { lock: self, gate })
     }
 
     /// Waits for all others.
@@ -121,8 +141,11 @@ impl<T> Lock<T> {
     /// [`Error::Nested`] in a callback that this thread runs under it.
     pub fn write(&self) -> Result<WriteGuard<'_, T>> {
         self.expect_no_callback()?;
-        let guard = take_turns(|| self.data.try_write()).unwrap_or_else(|| self.data.write());
-        Ok(WriteGuard { lock: self, guard })
+        Ok(take_turns(|| self.try_write()).unwrap_or_else(|| {
+            let gate = self.gate.write();
+            self.readers.stop();
+            WriteGuard { lock: self, gate }
+        }))
     }
 
     /// To be asked first by calls that change what it guards.
@@ -151,27 +174,36 @@ impl<T> Lock<T> {
 /// A lock that is shared.
 pub(crate) struct ReadGuard<'l, T> {
     lock: &'l Lock<T>,
-    data: *const T,
-    /// None in a callback of this thread, during which it is held anyway.
-    _guard: Option<RwLockReadGuard<'l, T>>,
+    share: Share<'l>,
+}
+
+/// What keeps a lock shared.
+enum Share<'l> {
+    Gate(#[expect(dead_code, reason = "held for its drop")] RwLockReadGuard<'l, ()>),
+    Counted(#[expect(dead_code, reason = "held for its drop")] Counted<'l>),
+    /// The guard under which this thread runs a callback.
+    Callback,
 }
 
 // SAFETY: it gives out shared references alone. What keeps it valid stays with the thread that has it.
 unsafe impl<T: Sync> Sync for ReadGuard<'_, T> {}
 
 impl<'l, T> ReadGuard<'l, T> {
-    fn of(lock: &'l Lock<T>, guard: RwLockReadGuard<'l, T>) -> Self {
-        Self {
-            lock,
-            data: ptr::from_ref(&*guard),
-            _guard: Some(guard),
-        }
+    #[inline]
+    fn of(lock: &'l Lock<T>, share: Share<'l>) -> Self {
+        Self { lock, share }
     }
 
-    /// This thread runs code of the caller, until what this returns is dropped: before the guard.
+    /// This thread runs code of the caller, until what this returns is dropped: before the guard, which is one of
+    /// [`Lock::read_in_turn`].
     pub fn callback(&self) -> Callback<'l> {
+        // Whatever waits for a callback must wait at the gate: it would hold up lookups of other threads behind it.
+        assert!(
+            !matches!(self.share, Share::Counted(_)),
+            "callbacks run under guards that came through the gate"
+        );
         self.lock.callbacks.fetch_add(1, Ordering::AcqRel);
-        Callback::enter(self.lock, self, Some(&self.lock.callbacks))
+        Callback::enter(self.lock, Some(&self.lock.callbacks))
     }
 }
 
@@ -179,9 +211,9 @@ impl<T> Deref for ReadGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the guard is held; or a callback of this thread, which runs while its caller lends out what it has locked, and
+        // SAFETY: it is shared; or by a callback of this thread, which runs while its caller lends out what it has locked, and
         // which this does not outlive: no call of the library keeps it when it returns.
-        unsafe { &*self.data }
+        unsafe { &*self.lock.data.get() }
     }
 }
 
@@ -195,19 +227,20 @@ impl<T: fmt::Debug> fmt::Debug for ReadGuard<'_, T> {
 #[derive(Debug)]
 pub(crate) struct WriteGuard<'l, T> {
     lock: &'l Lock<T>,
-    guard: RwLockWriteGuard<'l, T>,
+    gate: RwLockWriteGuard<'l, ()>,
 }
 
 impl<'l, T> WriteGuard<'l, T> {
     /// This thread runs code of the caller, until what this returns is dropped. Other threads wait. What the callback looks up by
     /// streams may be in flight then.
     pub fn callback(&self) -> Callback<'_> {
-        Callback::enter(self.lock, self, None)
+        Callback::enter(self.lock, None)
     }
 
     /// Lets others share it.
     pub fn downgrade(self) -> ReadGuard<'l, T> {
-        ReadGuard::of(self.lock, downgrade(&self.lock.data, self.guard))
+        let gate = downgrade(&self.lock.gate, self.gate);
+        ReadGuard::of(self.lock, Share::Gate(gate))
     }
 }
 
@@ -215,13 +248,15 @@ impl<T> Deref for WriteGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        &self.guard
+        // SAFETY: locked alone.
+        unsafe { &*self.lock.data.get() }
     }
 }
 
 impl<T> DerefMut for WriteGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        &mut self.guard
+        // SAFETY: locked alone; and what a callback borrows, it borrows of this guard.
+        unsafe { &mut *self.lock.data.get() }
     }
 }
 
@@ -234,10 +269,9 @@ pub(crate) struct Callback<'l> {
 }
 
 impl<'l> Callback<'l> {
-    fn enter<T>(lock: &Lock<T>, data: &T, counted: Option<&'l AtomicUsize>) -> Self {
+    fn enter<T>(lock: &Lock<T>, counted: Option<&'l AtomicUsize>) -> Self {
         let held = Held {
             lock: ptr::from_ref(lock).cast(),
-            data: ptr::from_ref(data).cast(),
             is_alone: counted.is_none(),
         };
         CALLBACKS.with(|callbacks| callbacks.borrow_mut().push(held));

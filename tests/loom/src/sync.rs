@@ -10,6 +10,25 @@ use std::time::Duration;
 /// No thread panics under a lock and goes on.
 const SOUND: &str = "a lock is not poisoned";
 
+/// At once, so that models are small.
+pub const SHARED_READS: usize = 0;
+
+/// Little, so that models reach all of it.
+pub const CREDIT: usize = 2;
+
+/// As in the library.
+pub const LINE: usize = 128;
+
+/// One: what lanes are for costs no time in a model, and one shows what goes wrong between a reader and a writer.
+pub fn lanes() -> usize {
+    1
+}
+
+/// That one.
+pub fn lane() -> usize {
+    0
+}
+
 /// A mutex.
 #[derive(Debug, Default)]
 pub struct Mutex<T>(loom::sync::Mutex<T>);

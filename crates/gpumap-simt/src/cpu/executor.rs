@@ -5,6 +5,7 @@ use std::thread;
 
 use crate::kernel::Grid;
 
+use super::blocks;
 use super::callers;
 use super::explore::{Explored, Trace};
 use super::fault::{Fault, FaultKind};
@@ -152,7 +153,7 @@ impl Executor {
         if grid.blocks == 0 {
             return (Ok(()), Trace::default());
         }
-        let job = self.job(&launch, false);
+        let job = Arc::new(self.job(&launch, false));
         if self.config.schedule == Schedule::RoundRobin {
             // SAFETY: the caller vouches for the body, which is borrowed until this returns.
             unsafe { self.pool.run(&job) };
@@ -192,6 +193,13 @@ impl Executor {
             return Ok(());
         }
         let job = self.job(&launch, true);
+        if grid.blocks == 1 {
+            // Nothing to share.
+            // SAFETY: as below.
+            unsafe { blocks::run(&job) };
+            return job.outcome();
+        }
+        let job = Arc::new(job);
         // SAFETY: the caller vouches for the body, which is borrowed until this returns.
         unsafe { self.pool.run(&job) };
         job.outcome()
@@ -258,7 +266,9 @@ impl Executor {
             return (Err(fault), Trace::default());
         }
         let started = launches.iter().filter(|launch| launch.grid.blocks > 0);
-        let jobs: Vec<Arc<Job>> = started.map(|launch| self.job(launch, false)).collect();
+        let jobs: Vec<Arc<Job>> = started
+            .map(|launch| Arc::new(self.job(launch, false)))
+            .collect();
         let trace = if self.config.schedule == Schedule::RoundRobin {
             thread::scope(|scope| {
                 for job in &jobs {
@@ -276,10 +286,10 @@ impl Executor {
         (outcomes.into_iter().collect(), trace)
     }
 
-    fn job(&self, launch: &Launch<'_>, by_block: bool) -> Arc<Job> {
+    fn job(&self, launch: &Launch<'_>, by_block: bool) -> Job {
         let budget = self.config.step_budget;
         let Launch { kernel, grid, body } = *launch;
-        Arc::new(Job::new(kernel, grid, budget, by_block, body))
+        Job::new(kernel, grid, budget, by_block, body)
     }
 
     /// Runs launches on this thread, one interleaving of all.

@@ -14,6 +14,7 @@ mod stage;
 #[cfg(test)]
 mod tests;
 
+use std::mem;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::input::Source;
 use crate::memory::{Memory, bytes_of};
+use crate::spread::Spread;
 use crate::stream::{Stream, launches_started};
 pub(crate) use copy_task::{Fill, Places};
 pub(crate) use link::Link;
@@ -73,7 +75,8 @@ const ROLES: usize = 11;
 pub(crate) struct ScratchPool {
     device: Device,
     stages: Arc<StagePool>,
-    idle: Mutex<Vec<Workspace>>,
+    /// By the threads that used them last, which find them in their caches.
+    idle: Spread<Mutex<Vec<Workspace>>>,
 }
 
 impl ScratchPool {
@@ -90,7 +93,7 @@ impl ScratchPool {
         Self {
             device: device.clone(),
             stages,
-            idle: Mutex::new(Vec::new()),
+            idle: Spread::new(Mutex::default),
         }
     }
 
@@ -101,8 +104,7 @@ impl ScratchPool {
 
     /// A workspace for one call.
     pub(crate) fn take(&self) -> Result<Scratch<'_>> {
-        let idle = self.idle.lock().pop();
-        let workspace = match idle {
+        let workspace = match self.idle() {
             Some(workspace) => workspace,
             None => Workspace::new(&self.device, Some(self.stages.clone()))?,
         };
@@ -114,11 +116,17 @@ impl ScratchPool {
         })
     }
 
+    /// A workspace that this thread used, or else another.
+    fn idle(&self) -> Option<Workspace> {
+        let mine = self.idle.mine().lock().pop();
+        mine.or_else(|| self.idle.iter().find_map(|idle| idle.try_lock()?.pop()))
+    }
+
     /// Frees what no call uses now.
     pub(crate) fn trim(&self) {
         // Freed after the lock is open again: it waits for the device.
-        let idle = std::mem::take(&mut *self.idle.lock());
-        drop(idle);
+        let idle = self.idle.iter().map(|idle| mem::take(&mut *idle.lock()));
+        drop(idle.collect::<Vec<_>>());
         self.stages.trim();
     }
 }
@@ -155,7 +163,7 @@ impl Drop for Scratch<'_> {
         // The call may have returned early with an error, while its inputs are still being read.
         // A stream that fails is not used again.
         if !workspace.busy.load(Relaxed) || workspace.wait().is_ok() {
-            self.pool.idle.lock().push(workspace);
+            self.pool.idle.mine().lock().push(workspace);
         }
     }
 }

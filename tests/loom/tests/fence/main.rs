@@ -6,6 +6,7 @@
 //! `map/grow.rs`, `Map::alone_to_build` of `map/bulk/build.rs`.
 
 mod building;
+mod counted;
 mod device;
 mod growth;
 mod reservations;
@@ -88,6 +89,10 @@ mod lock;
 #[allow(dead_code, reason = "the models do not use all of it")]
 #[path = "../../../../crates/gpumap/src/occupancy.rs"]
 mod occupancy;
+#[path = "../../../../crates/gpumap/src/readers.rs"]
+mod readers;
+#[path = "../../../../crates/gpumap/src/spread.rs"]
+mod spread;
 #[allow(dead_code, reason = "no model has wakers")]
 #[path = "../../../../crates/gpumap/src/map/wakers.rs"]
 mod wakers;

@@ -36,6 +36,36 @@ fn room_is_reserved_once() {
     });
 }
 
+/// What one thread keeps for its next calls, another one gets that needs it; and no more than that.
+#[test]
+fn credit_is_room() {
+    explore(3, || {
+        let occupancy = Arc::new(Occupancy::new(6));
+        let other = {
+            let occupancy = occupancy.clone();
+            thread::spawn(move || {
+                for _ in 0..2 {
+                    // With credit.
+                    let reservation = occupancy.reserve_pairs(1).expect("there is room");
+                    reservation.commit(1);
+                }
+            })
+        };
+        let mut stored = 2;
+        if let Some(reservation) = occupancy.reserve_pairs(4) {
+            reservation.commit(4);
+            stored += 4;
+        }
+        other.join().unwrap();
+        assert_eq!((occupancy.len(), occupancy.used()), (stored, stored));
+        // All that is left, and nothing beyond.
+        assert!(occupancy.reserve_pairs(occupancy.left() + 1).is_none());
+        let rest = occupancy.reserve_pairs(occupancy.left());
+        rest.expect("there is room").commit(0);
+        assert_eq!(occupancy.used(), stored);
+    });
+}
+
 /// Bugs that loom has to find.
 mod planted {
     use super::*;
