@@ -2,7 +2,7 @@
 //!
 //! A lock that is shared is a word that every reader writes twice: with sixteen callers of small batches, waiting for its cache
 //! line is most of a call. Where nothing asks for a lock alone, readers are *counted*: each adds one to the lane of its thread, and
-//! leaves the lock alone. Who wants it alone locks it first, then stops the counting, and waits until no lane counts anybody.
+//! leaves the lock alone. A writer locks it first, then stops the counting, and waits until all lanes are zero.
 //! Some readers later it begins again. The idea is that of biased locks for readers (Dice and Kogan, BRAVO, USENIX ATC 2019).
 //!
 //! | thread | does, in this order |
@@ -21,7 +21,7 @@ use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, SHARED_READ
 #[derive(Debug)]
 pub(crate) struct Readers {
     lanes: Spread<AtomicUsize>,
-    /// Whether they are counted. Changed by those alone who have the lock.
+    /// Whether they are counted. Changed only under the lock.
     counts: AtomicBool,
     /// Readers by the lock, before they are counted again. Not exact.
     until_counted: AtomicUsize,
@@ -79,7 +79,7 @@ impl Readers {
         }
     }
 
-    /// Stops the counting, and waits for those who are counted. To be called by who has the lock alone.
+    /// Stops the counting, and waits for those who are counted. To be called by a writer that has locked.
     pub fn stop(&self) {
         // Relaxed, as the lock orders its changes.
         if !self.counts.load(Ordering::Relaxed) {

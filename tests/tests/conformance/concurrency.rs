@@ -480,3 +480,39 @@ fn clear_beside_all_other_verbs() {
     }
     on_every_format!(body);
 }
+
+/// Threads that store a few pairs a call reserve more than that. The map does not grow before it is full.
+#[test]
+fn the_last_room_is_for_every_thread() {
+    fn body<K: Key, V: Numeric>(on: &Target) {
+        const EACH: usize = 100;
+        let pairs = on.n(40_000 / on.stride(20), 50_000);
+        let map = on.builder::<K, V>().capacity(pairs).build().unwrap();
+        let slots = map.slots();
+        let (calls, next) = (map.capacity() / EACH, AtomicUsize::new(0));
+        let keys_of = |call: usize| {
+            let numbers = (call * EACH) as u64..((call + 1) * EACH) as u64;
+            Batch::<K, V>::of(numbers.map(|i| (i, 0)))
+        };
+        together(THREADS, |_| {
+            loop {
+                let call = next.fetch_add(1, Ordering::Relaxed);
+                if call >= calls {
+                    break;
+                }
+                let batch = keys_of(call);
+                let stored = map.insert(&batch.keys, &batch.values).unwrap();
+                assert_eq!(stored, EACH);
+            }
+        });
+        assert_eq!(map.len(), calls * EACH);
+        let last = keys_of(calls + 1);
+        let rest = map.capacity() - map.len();
+        let (keys, values) = (&last.keys[..rest], &last.values[..rest]);
+        assert_eq!(map.insert(keys, values).unwrap(), rest);
+        assert_eq!(map.slots(), slots, "it has grown");
+        assert_eq!(map.remove(keys).unwrap(), rest);
+        assert_eq!(map.len(), calls * EACH);
+    }
+    on_every_format!(body);
+}

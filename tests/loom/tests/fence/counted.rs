@@ -1,4 +1,4 @@
-//! Readers who are counted by thread, and who asks for the lock alone.
+//! Readers who are counted by thread, and writers.
 
 use std::sync::Arc;
 
@@ -72,9 +72,9 @@ fn writers_take_turns() {
     });
 }
 
-/// Who does not wait leaves the readers counted, and whoever comes after it waits for them.
+/// A writer that does not wait leaves the readers counted, and the next writer waits for them.
 #[test]
-fn who_does_not_wait_is_alone_or_not_at_all() {
+fn a_writer_that_does_not_wait_is_alone_or_not_at_all() {
     explore(3, || {
         let lock = counting();
         let reader = {
