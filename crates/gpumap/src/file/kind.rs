@@ -2,6 +2,7 @@
 
 use std::any::TypeId;
 use std::fmt;
+use std::marker::PhantomData;
 
 use crate::map::Number;
 
@@ -111,18 +112,26 @@ impl Kind {
 
 /// Whether a type of so many bytes is an array of 1 to 64 numbers of this type.
 fn is_array_of<T: 'static>(id: TypeId, bytes: usize) -> bool {
-    macro_rules! any_of {
-        ($($len:literal)*) => {
-            match bytes / size_of::<T>() {
-                $($len => id == TypeId::of::<[T; $len]>(),)*
-                _ => false,
-            }
-        };
-    }
-    any_of! {
-        1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
-        33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64
-    }
+    is_one_of(Arrays::<T>::BY_LEN, id, bytes / size_of::<T>())
+}
+
+fn is_one_of(arrays: &[TypeId], id: TypeId, len: usize) -> bool {
+    len != 0 && arrays.get(len - 1) == Some(&id)
+}
+
+struct Arrays<T>(PhantomData<T>);
+
+impl<T: 'static> Arrays<T> {
+    /// The arrays of 1 to 64 elements. As data, it is smaller than code that compares with each.
+    const BY_LEN: &'static [TypeId] = {
+        macro_rules! each {
+            ($($len:literal)*) => { &[$(TypeId::of::<[T; $len]>()),*] };
+        }
+        each! {
+            1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
+            33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64
+        }
+    };
 }
 
 /// A kind and a size: `u64`, `[f32; 3]`, `12 bytes`.
