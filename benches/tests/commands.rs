@@ -162,8 +162,8 @@ fn maps_of_the_host_on_small_batches() {
     assert_eq!(scene.files(), ["cpu.json"]);
     let json: serde_json::Value = serde_json::from_str(&scene.read("cpu.json")).unwrap();
     let rows = json["rows"].as_array().unwrap();
-    // 7 verbs of 6 maps, a dump beside a copy, and a gather, for either number of threads; and one map of one thread.
-    assert_eq!(rows.len(), 2 * (6 * 7 + 3) + 7);
+    // 9 verbs of 6 maps, a dump beside a copy, and a gather, for either number of threads; and one map of one thread.
+    assert_eq!(rows.len(), 2 * (6 * 9 + 3) + 9);
     for row in rows {
         assert!(row["ms"].as_f64().is_some_and(|ms| ms > 0.0), "{row}");
         assert_eq!(row["n"], 300);
