@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use gpumap::executor::Config;
+use gpumap::op::{self, Execute};
 use gpumap::{
     ChainedMap, Device, Error, Growth, Key, Map, MapBuilder, Merge, Numeric, Word, WordKey,
 };
@@ -12,7 +13,9 @@ use gpumap_kernels::table::MAX_WALK;
 use gpumap_tests::adversary::colliding_keys;
 use gpumap_tests::faults::Watchdog;
 use gpumap_tests::pairs::{slot_bytes, value_by};
-use gpumap_tests::{Oracle, Target, contents, key, key_bits, on_pairs, value_bits};
+use gpumap_tests::{
+    Oracle, Target, assert_holds, contents, key, key_bits, on_pairs, value, value_bits,
+};
 
 /// The seed that the keys are made for.
 const KNOWN: u64 = 0x5eed;
@@ -268,6 +271,47 @@ fn keys_of_one_region_find_room_down_to_the_last_few() {
         }
     }
     on_pairs!(body: u64 => u64);
+}
+
+/// Batches of one block, of which some keys find no room before the table grows: no pair is lost, and none is merged twice.
+#[test]
+fn keys_of_one_region_find_room_by_small_batches() {
+    fn body<K: Key, V: Numeric>(on: &Target) {
+        // More than the slots of the region and of the pages that walks go on to.
+        const PARTS: u32 = 16;
+        let n = 2 * walk_slots::<K, V>();
+        let in_region = |&i: &u64| KeyHash::new(i, KNOWN).submap(PARTS).0 == 0;
+        let keys: Vec<K> = (1..).filter(in_region).take(n).map(key).collect();
+        let builder = on.builder::<K, V>().hash_seed(KNOWN).page_slabs(8);
+        let map: Map<K, V> = builder.capacity(2 * n).build().unwrap();
+        let slots = map.slots();
+        let mut expected = Oracle::new();
+        let mut from = 0;
+        for (i, len) in [1, 8, 9, 32, 200, 256].into_iter().cycle().enumerate() {
+            // Some are there already, and are merged once more.
+            let old = from.min(i % len.min(7));
+            let to = n.min(from + len - old);
+            let batch = &keys[from - old..to];
+            let (ones, mut is_new) = (vec![value(1); batch.len()], vec![9; batch.len()]);
+            let merge = op::merge(batch, &ones, Merge::Add).outcomes(&mut is_new);
+            assert_eq!(map.execute(merge).unwrap(), to - from);
+            assert!(is_new[..old].iter().all(|&it| it == 0));
+            assert!(is_new[old..].iter().all(|&it| it == 1));
+            for &k in batch {
+                *expected.entry(key_bits(k)).or_default() += 1;
+            }
+            from = to;
+            if from == n {
+                break;
+            }
+        }
+        assert!(
+            map.slots() > slots,
+            "all of them found room in {slots} slots"
+        );
+        assert_holds(&map, &expected);
+    }
+    on_pairs!(body: u64 => u32, u64 => u64);
 }
 
 /// `n` keys of every region of the hash range whose number a hash chooses, one in `share` of `parts`, region after region.

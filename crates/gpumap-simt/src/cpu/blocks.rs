@@ -1,13 +1,17 @@
 //! Blocks that run [natively](crate::native): the loop of a thread over the blocks of a launch.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use super::fault::{FaultKind, LaneRef};
 use super::job::Job;
 use super::lane::PanicRecord;
 use super::panic::message;
+use super::resident::Body;
+use crate::kernel::Grid;
 use crate::native::{self, Block};
 
 /// How long a launch keeps to the thread that launched it: to wake another one takes as long as some
@@ -54,31 +58,43 @@ pub(super) unsafe fn run(job: &Job) {
 /// # Safety
 /// As for [`run_first`].
 unsafe fn run_block(job: &Job, index: u32) {
-    let block = Block {
-        index,
-        threads: job.grid.threads,
-        blocks: job.grid.blocks,
-    };
     // SAFETY: passed on.
     let body = unsafe { job.body() };
-    let run = || native::enter(block, job.cancellation(), body);
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
-        let record = PANIC.take();
-        let message = record
-            .as_ref()
-            .map_or_else(|| message(&*payload), |record| record.message.clone());
-        job.fail(
-            index,
-            FaultKind::Panic {
-                // Where the block has ended.
-                lane: LaneRef {
-                    thread: native::thread(),
-                },
-                message,
-                site: record.and_then(|record| record.site),
-            },
-        );
-        // A payload may panic when dropped.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+    if let Err(kind) = run_alone(job.grid, index, job.cancellation(), body) {
+        job.fail(index, kind);
+    }
+}
+
+/// Runs a block of a launch. Its fault is a panic.
+pub(super) fn run_alone(
+    grid: Grid,
+    index: u32,
+    cancelled: &AtomicBool,
+    body: Body<'_>,
+) -> Result<(), FaultKind> {
+    let block = Block {
+        index,
+        threads: grid.threads,
+        blocks: grid.blocks,
+    };
+    let run = || native::enter(block, cancelled, body);
+    catch_unwind(AssertUnwindSafe(run)).map_err(panicked)
+}
+
+#[cold]
+fn panicked(payload: Box<dyn Any + Send>) -> FaultKind {
+    let record = PANIC.take();
+    let message = record
+        .as_ref()
+        .map_or_else(|| message(&*payload), |record| record.message.clone());
+    // A payload may panic when dropped.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+    FaultKind::Panic {
+        // Where the block has ended.
+        lane: LaneRef {
+            thread: native::thread(),
+        },
+        message,
+        site: record.and_then(|record| record.site),
     }
 }

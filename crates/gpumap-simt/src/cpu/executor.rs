@@ -1,5 +1,6 @@
 //! The executor: runs kernels on the CPU, one coroutine per lane.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
@@ -192,14 +193,16 @@ impl Executor {
         if grid.blocks == 0 {
             return Ok(());
         }
-        let job = self.job(&launch, true);
         if grid.blocks == 1 {
             // Nothing to share.
-            // SAFETY: as below.
-            unsafe { blocks::run(&job) };
-            return job.outcome();
+            let outcome = blocks::run_alone(grid, 0, &AtomicBool::new(false), body);
+            return outcome.map_err(|kind| Fault {
+                kernel,
+                block: 0,
+                kind,
+            });
         }
-        let job = Arc::new(job);
+        let job = Arc::new(self.job(&launch, true));
         // SAFETY: the caller vouches for the body, which is borrowed until this returns.
         unsafe { self.pool.run(&job) };
         job.outcome()

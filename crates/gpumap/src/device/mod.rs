@@ -341,6 +341,18 @@ impl Device {
         }
     }
 
+    /// What a call may run kernels of one block by, on its own thread and on memory of the host: the native CPU, where no test
+    /// refuses calls or draws their order.
+    pub(crate) fn runs_at_once(&self) -> Option<&Executor> {
+        let Kind::Cpu(cpu) = self.kind() else {
+            return None;
+        };
+        let is_plain = self.inner.faults.is_none() && self.drawn().is_none();
+        // A callback of a stream must not call the device.
+        let may_run = cpu.refusal.is_none() && !Scheduler::is_in_callback();
+        (cpu.is_native() && is_plain && may_run).then(|| cpu.executor())
+    }
+
     /// What runs the work of streams later, on the CPU.
     pub(crate) fn scheduler(&self) -> Option<&Scheduler> {
         match self.kind() {

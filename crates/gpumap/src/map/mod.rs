@@ -2,6 +2,7 @@
 
 mod apply;
 mod arena;
+mod at_once;
 
 mod builder;
 mod bulk;

@@ -1,6 +1,7 @@
 //! How a [`Batch`] is run: one order for all kinds.
 //!
-//! Lengths have been compared by the face of the map, which knows the types. Then: room for outputs on the device, pieces if
+//! Lengths have been compared by the face of the map, which knows the types. A few keys on the CPU are run [at
+//! once](super::at_once). Else: room for outputs on the device, pieces if
 //! the batch is large and the host has it, or else all of it is staged; the table's lock, shared or not; room for what is
 //! stored; the kernel, sorted first where that pays; counts, and outputs to where the caller wants them.
 
@@ -24,6 +25,10 @@ impl Core {
         let (traits, len) = (batch.kind.traits(), batch.keys.len());
         if batch.kind.changes() {
             self.table.expect_no_callback()?;
+        }
+        let mut outputs = outputs;
+        if let Some(count) = self.run_at_once(&batch, &mut outputs)? {
+            return Ok(count);
         }
         match traits {
             _ if traits.stores => outputs.through_arrays(len, |outputs| self.store(batch, outputs)),

@@ -1,0 +1,201 @@
+//! Batches of a few keys on the CPU: the thread of the caller runs their one block at once, on the caller's memory and on its own
+//! stack. A [`Workspace`](crate::scratch::Workspace), with its stream and its buffers, takes longer than the keys.
+
+use std::ptr;
+
+use gpumap_kernels::count::{Counters, MIRRORED, WORDS};
+use gpumap_kernels::kernels::BATCH_THREADS;
+use gpumap_kernels::verbs::store::Select;
+use gpumap_simt::executor::Executor;
+use gpumap_simt::kernel::{Grid, Kernel, KernelArgs, Launcher};
+
+use super::Core;
+use super::command::{Batch, Collect, Command, Outputs};
+use super::launch::Notes;
+use super::operand::Operands;
+use super::store::{Progress, Report};
+use crate::error::{Error, Result};
+
+/// The most keys of such a batch: those of one block.
+const MOST: usize = BATCH_THREADS as usize;
+
+/// A few keys, whose answers take few bytes of the stack.
+const FEW: usize = 8;
+
+/// Bits of a word.
+const BITS: usize = u32::BITS as usize;
+
+/// Runs kernels on this thread. They have ended when a launch returns.
+struct AtOnce<'e>(&'e Executor);
+
+impl Launcher for AtOnce<'_> {
+    type Error = Error;
+
+    unsafe fn launch<A: KernelArgs>(
+        &self,
+        kernel: &'static Kernel<A>,
+        grid: Grid,
+        args: A,
+    ) -> Result<()> {
+        // SAFETY: passed on.
+        unsafe { kernel.run(self.0, grid, args) }.map_err(Error::from)
+    }
+}
+
+impl Core {
+    /// Runs a batch at once, if it is one of those, and all its arrays are the host's. Returns what it counts; none if it is
+    /// still to be run.
+    pub(super) fn run_at_once(
+        &self,
+        batch: &Batch<'_>,
+        outputs: &mut Outputs<'_>,
+    ) -> Result<Option<usize>> {
+        let (traits, len) = (batch.kind.traits(), batch.keys.len());
+        if !(1..=MOST).contains(&len) || traits.is_alone {
+            return Ok(None);
+        }
+        let (Some(executor), Some(keys)) = (self.device.runs_at_once(), batch.keys.on_host())
+        else {
+            return Ok(None);
+        };
+        let values = match batch.values {
+            Operands::Each(values) if traits.takes_values => match values.on_host() {
+                Some(values) => values.bytes().as_ptr(),
+                None => return Ok(None),
+            },
+            _ => ptr::null(),
+        };
+        let run = |answers| {
+            let command = Command {
+                keys: keys.bytes().as_ptr(),
+                values,
+                ..Command::of_batch(batch, self.pair, answers)
+            };
+            // SAFETY: keys and values are as long as the batch, and so are outputs.
+            unsafe { self.run_block(executor, command) }
+        };
+        match outputs {
+            Outputs::Arrays(arrays) => {
+                let mut answers = [ptr::null_mut(); 2];
+                for (answer, array) in answers.iter_mut().zip(arrays) {
+                    match array.as_mut().map(|array| array.on_host()) {
+                        Some(None) => return Ok(None),
+                        Some(Some(places)) => *answer = places.as_mut_ptr(),
+                        None => {}
+                    }
+                }
+                run(answers)
+            }
+            Outputs::Collect(collect) if len <= FEW => collect_from::<FEW>(collect, len, run),
+            Outputs::Collect(collect) => collect_from::<MOST>(collect, len, run),
+        }
+    }
+
+    /// Runs a command of one block, beside other calls. None if it may not fit.
+    ///
+    /// # Safety
+    /// Its arrays are on the host, and as long as it says; those that kernels write to are the caller's own.
+    unsafe fn run_block(&self, executor: &Executor, command: Command) -> Result<Option<usize>> {
+        let traits = command.kind.traits();
+        let table = self.table.read();
+        let mut reservation = None;
+        if traits.stores {
+            reservation = self.state.occupancy.reserve_pairs(command.len);
+            if reservation.is_none() {
+                return Ok(None);
+            }
+        }
+        self.expect_sound()?;
+        if let Some((at, bytes)) = command.zeroed() {
+            // SAFETY: an output of so many bytes.
+            unsafe { ptr::write_bytes(at, 0, bytes) };
+        }
+        let (mut words, mut counts) = ([0; WORDS], [0; MIRRORED]);
+        let mut unplaced = [0; MOST / BITS];
+        let notes = match command.kind.changes() {
+            true => Notes {
+                counters: Counters {
+                    words: words.as_mut_ptr(),
+                    mirror: counts.as_mut_ptr(),
+                },
+                unplaced: match traits.stores {
+                    true => unplaced.as_mut_ptr(),
+                    false => ptr::null_mut(),
+                },
+                select: Select::All,
+            },
+            false => Notes::NONE,
+        };
+        // SAFETY: the caller's promise, of what the kernel uses until this returns, under the table's lock.
+        if let Err(error) = unsafe { self.launch(&table, &AtOnce(executor), &command, notes) } {
+            if command.kind.changes() {
+                self.poison();
+            }
+            return Err(error);
+        }
+        let [count, without_room] = counts.map(|count| count as usize);
+        if traits.removes {
+            self.state.occupancy.removed(count);
+        }
+        if let Some(reservation) = reservation {
+            // Under the lock still: the next rebuild of the table takes the state as it is then.
+            reservation.commit(count);
+        }
+        drop(table);
+        let report = Report {
+            stored: count,
+            unplaced: without_room,
+        };
+        match report.unplaced {
+            0 => Ok(Some(count)),
+            _ => self.place_rest(command, report, &unplaced).map(Some),
+        }
+    }
+
+    /// Stores the pairs of a batch that found no room, which have their bits: their keys collide. Returns how many of the whole
+    /// batch are stored.
+    #[cold]
+    fn place_rest(&self, command: Command, report: Report, unplaced: &[u32]) -> Result<usize> {
+        let is_partial =
+            |error| (self.full(command.len, report.unplaced, true)).because(Some(error));
+        let mut scratch = self.scratch.take().map_err(is_partial)?;
+        let bits = scratch.clear_bits(command.len).map_err(is_partial)?;
+        scratch.wait()?;
+        scratch.dirty_bits();
+        // SAFETY: memory of the CPU with a bit for each pair, which nothing else uses.
+        unsafe { ptr::copy_nonoverlapping(unplaced.as_ptr(), bits, command.len.div_ceil(BITS)) };
+        let (mut table, mut progress) = (self.exclusive()?, Progress::default());
+        self.place_colliding(&mut table, &mut scratch, command, report, &mut progress)?;
+        Ok(report.stored + progress.stored)
+    }
+}
+
+/// Has `run` write the answers to `len` keys to the stack, `N` at most, and makes elements of them.
+fn collect_from<const N: usize>(
+    collect: &mut Collect<'_>,
+    len: usize,
+    run: impl FnOnce([*mut u8; 2]) -> Result<Option<usize>>,
+) -> Result<Option<usize>> {
+    // Values of this size at most come from a core.
+    let (mut values, mut found) = ([0_u64; N], [0_u8; N]);
+    let wanted = collect.wanted;
+    assert!(len <= N && collect.value <= size_of::<u64>());
+    let count = run([
+        match wanted.values {
+            true => values.as_mut_ptr().cast(),
+            false => ptr::null_mut(),
+        },
+        match wanted.found {
+            true => found.as_mut_ptr(),
+            false => ptr::null_mut(),
+        },
+    ])?;
+    if count.is_some() {
+        let made = Collect {
+            places: &mut *collect.places,
+            ..*collect
+        };
+        made.fill(bytemuck::cast_slice(&values), &found, len);
+    }
+    Ok(count)
+}
