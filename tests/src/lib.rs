@@ -41,6 +41,20 @@ macro_rules! on_every_format {
     }};
 }
 
+/// Runs `body::<K, V>(&Target)` for values of several sizes that lie in rows, on every target.
+#[macro_export]
+macro_rules! on_blobs_by_row {
+    ($body:ident) => {{
+        use $crate::blob::{Bytes, Line, run};
+        use $crate::pairs::{Halves32, Halves64};
+        run::<Halves32, Bytes<9>>($body::<Halves32, Bytes<9>>);
+        run::<Halves64, [u64; 3]>($body::<Halves64, [u64; 3]>);
+        run::<Halves32, Line>($body::<Halves32, Line>);
+        run::<Halves64, Bytes<31>>($body::<Halves64, Bytes<31>>);
+        run::<Halves64, [u64; 32]>($body::<Halves64, [u64; 32]>);
+    }};
+}
+
 /// As [`on_every_format!`], for tests of values: sets are left out.
 #[macro_export]
 macro_rules! on_formats_with_values {

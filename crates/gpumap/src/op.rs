@@ -31,8 +31,8 @@
 //! # What runs what
 //! | receiver | runs all operations, except |
 //! |---|---|
-//! | [`Map`](crate::Map) of the layouts [`Inline`](crate::Layout::Inline) and [`Rows`](crate::Layout::Rows), [`ShardedMap`](crate::ShardedMap) | |
-//! | [`Map`](crate::Map) of the layout [`Cells`](crate::Layout::Cells) | [`merge`], [`update_with`], [`get_and_touch`]: its values are bytes and no numbers; [`get`] with a default other than zeros |
+//! | [`Map`](crate::Map) of values with 0, 4 or 8 bytes, aligned as `u32` or `u64`, [`ShardedMap`](crate::ShardedMap) | |
+//! | [`Map`](crate::Map) of other values | [`merge`], [`update_with`], [`get_and_touch`]: its values are bytes and no numbers; [`get`] with a default other than zeros |
 //! | [`ChainedMap`](crate::ChainedMap) | [`upsert`], [`merge`], [`update`], [`update_with`], [`get_and_touch`]: a key may have several pairs; [`get`] with a default other than zeros |
 //!
 //! # Shapes

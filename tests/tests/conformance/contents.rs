@@ -19,7 +19,8 @@ use gpumap_tests::device::noting;
 use gpumap_tests::group::on_every_group;
 use gpumap_tests::pairs::{Halves32, Halves64, nth_key, patterns};
 use gpumap_tests::{
-    Target, key, key_bits, on_every_blob, on_every_target, on_pairs, value, value_bits,
+    Target, key, key_bits, on_blobs_by_row, on_every_blob, on_every_target, on_pairs, value,
+    value_bits,
 };
 
 /// A map, and where it lives.
@@ -203,6 +204,7 @@ fn of_arena_maps() {
         give_and_take::<K, V, Map<K, V>>(on.device(), n, make, values, tag);
     }
     on_every_blob!(body);
+    on_blobs_by_row!(body);
 }
 
 #[test]

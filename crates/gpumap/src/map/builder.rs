@@ -9,13 +9,13 @@ use gpumap_kernels::table::MAX_PAGE_SLABS;
 use super::shape::Wish;
 use super::storage::Store;
 use super::tuning::Tuning;
-use super::{Config, Core, Key, Layout, Map, Pair, Value, arena};
+use super::{Config, Core, Key, Layout, Map, Pair, Value, arena, has_words};
 use crate::device::{Device, Kind};
 use crate::error::{Error, Result, Setting};
 use crate::file::{self, Kinds};
 use crate::rows::Growing;
 use crate::scratch::Chunking;
-use crate::wide;
+use crate::wide::{self, ValueForm};
 
 /// Pairs per slot that a map is planned for by default: lookups take a little longer than at half full, for five eighths of
 /// the memory.
@@ -278,7 +278,11 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
             }
             Layout::Rows => {
                 let capacity = self.wish.capacity;
-                let core = wide::Core::new(&self.device, pair, capacity, seed)?;
+                let form = match has_words::<V>() {
+                    true => ValueForm::Words,
+                    false => ValueForm::Bytes,
+                };
+                let core = wide::Core::new(&self.device, (pair, form), capacity, seed)?;
                 Store::Rows(core.growing(Growing::of(self.growth, capacity)))
             }
         };

@@ -103,6 +103,8 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Receiver {
     Map(Layout),
+    /// One of the layout `Rows`, whose values are bytes.
+    RowsOfBytes,
     Sharded,
     Chained,
     /// A row map, whose values are its rows. It runs what its own methods say.
@@ -111,10 +113,11 @@ pub(crate) enum Receiver {
 
 impl Receiver {
     /// All that run [operations](crate::op), in the order of the guide's table.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Map(Layout::Inline),
         Self::Map(Layout::Cells),
         Self::Map(Layout::Rows),
+        Self::RowsOfBytes,
         Self::Sharded,
         Self::Chained,
     ];
@@ -125,6 +128,7 @@ impl Receiver {
             Self::Map(Layout::Inline) => "Map",
             Self::Map(Layout::Cells) => "Map (Cells)",
             Self::Map(Layout::Rows) => "Map (Rows)",
+            Self::RowsOfBytes => "Map (Rows of bytes)",
             Self::Sharded => "ShardedMap",
             Self::Chained => "ChainedMap",
             Self::Rows => "RowMap",
@@ -132,10 +136,11 @@ impl Receiver {
     }
 
     /// Those that run operations in the order of a stream, or in a graph.
-    pub const WITH_STREAMS: [Self; 4] = [
+    pub const WITH_STREAMS: [Self; 5] = [
         Self::Map(Layout::Inline),
         Self::Map(Layout::Cells),
         Self::Map(Layout::Rows),
+        Self::RowsOfBytes,
         Self::Chained,
     ];
 
@@ -147,7 +152,7 @@ impl Receiver {
             // What stores takes cells from the host, which may wait for the calls in flight; what removes gives some back.
             Self::Map(Layout::Cells) => kind == Kind::Get,
             // What changes pairs is alone, and its rows are counted on the host.
-            Self::Map(Layout::Rows) => kind == Kind::Get,
+            Self::Map(Layout::Rows) | Self::RowsOfBytes => kind == Kind::Get,
             Self::Rows => matches!(kind, Kind::Get | Kind::GetStrings(_)),
             // What stores may find all slabs taken for a moment, and is done once more by the host.
             Self::Chained => matches!(kind, Kind::Get | Kind::Remove | Kind::Take),
@@ -192,7 +197,7 @@ impl Kind {
 
     /// The table of all kinds.
     pub(crate) const fn traits(self) -> Traits {
-        use Receiver::Chained;
+        use Receiver::{Chained, RowsOfBytes};
         const CELLS: Receiver = Receiver::Map(Layout::Cells);
         const READS: Traits = Traits {
             name: "",
@@ -240,7 +245,7 @@ impl Kind {
             },
             Self::Merge(_) => Traits {
                 name: "merge",
-                lacking: &[CELLS, Chained],
+                lacking: &[CELLS, RowsOfBytes, Chained],
                 ..STORES
             },
             Self::GetOrInsert => Traits {
@@ -260,8 +265,8 @@ impl Kind {
                 takes_values: true,
                 lacking: match update {
                     Update::Replace => &[Chained],
-                    // Its cells have bytes, not numbers.
-                    _ => &[CELLS, Chained],
+                    // They have bytes, not numbers.
+                    _ => &[CELLS, RowsOfBytes, Chained],
                 },
                 ..READS
             },
@@ -270,7 +275,7 @@ impl Kind {
                 takes_values: true,
                 tells_values: true,
                 tells_flags: true,
-                lacking: &[CELLS, Chained],
+                lacking: &[CELLS, RowsOfBytes, Chained],
                 ..READS
             },
             Self::Remove => Traits {
@@ -336,7 +341,9 @@ impl Batch<'_> {
             _ if traits.lacking.contains(&by) => "",
             _ if values && !traits.tells_values => " with values",
             _ if flags && !traits.tells_flags => " with outcomes",
-            Receiver::Map(Layout::Cells) | Receiver::Chained if self.default != 0 => {
+            Receiver::Map(Layout::Cells) | Receiver::RowsOfBytes | Receiver::Chained
+                if self.default != 0 =>
+            {
                 " with a default"
             }
             _ => {

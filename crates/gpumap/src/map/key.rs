@@ -177,7 +177,7 @@ impl<K: Word<Bits: KeyBits>> WordKey for K {}
 /// |---|---|---|---|---|---|
 /// | [`Inline`](Self::Inline) | 4 or 8 bytes, with the alignment of `u32` or `u64` | 0, 4 or 8 bytes, aligned so | side by side | in no order | memory |
 /// | [`Cells`](Self::Cells) | the same | all others, up to 256 bytes | side by side, but replacing waits for removing | in no order | 2^32 pairs |
-/// | [`Rows`](Self::Rows) | all others of 4 to 64 bytes, a multiple of 4 | 0, 4 or 8 bytes, aligned so | take turns, and lookups wait for them | in the order in which keys came | 2^31 pairs |
+/// | [`Rows`](Self::Rows) | all others of 4 to 64 bytes, a multiple of 4 | all, up to 256 bytes | take turns, and lookups wait for them | in the order in which keys came | 2^31 pairs |
 ///
 /// A pair that lies `Inline` costs one trip to memory, one in `Cells` two, one in `Rows` three. A program that relies on a layout says so
 /// in a line:
@@ -188,6 +188,7 @@ impl<K: Word<Bits: KeyBits>> WordKey for K {}
 /// const _: () = assert!(matches!(Map::<u64, u32>::LAYOUT, Layout::Inline));
 /// assert_eq!(Map::<u64, [f32; 8]>::LAYOUT, Layout::Cells);
 /// assert_eq!(Map::<u128, u32>::LAYOUT, Layout::Rows);
+/// assert_eq!(Map::<[u8; 16], [u8; 64]>::LAYOUT, Layout::Rows);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -203,19 +204,20 @@ pub enum Layout {
 impl Layout {
     /// That of a map with such keys and values.
     pub const fn of<K, V>() -> Self {
-        let (key, value) = (size_of::<K>(), size_of::<V>());
-        let is_value = value == 0 || is_word::<V>();
-        assert!(value <= 256, "values of a map have at most 256 bytes");
+        let key = size_of::<K>();
+        assert!(
+            size_of::<V>() <= 256,
+            "values of a map have at most 256 bytes"
+        );
         if is_word::<K>() {
-            return if is_value { Self::Inline } else { Self::Cells };
+            return match has_words::<V>() {
+                true => Self::Inline,
+                false => Self::Cells,
+            };
         }
         assert!(
             key >= 4 && key <= 64 && key.is_multiple_of(4),
             "keys of a map have 4 to 64 bytes, a multiple of 4: pad the type"
-        );
-        assert!(
-            is_value,
-            "a map whose keys have other than 4 or 8 bytes, aligned as u32 or u64, has values of 0, 4 or 8 bytes that are aligned so"
         );
         Self::Rows
     }
@@ -228,6 +230,11 @@ impl Layout {
             Self::Rows => "Rows",
         }
     }
+}
+
+/// Whether maps have values of a type as words, or nothing of them; else they have bytes, which are copied and no numbers.
+pub(crate) const fn has_words<V>() -> bool {
+    size_of::<V>() == 0 || is_word::<V>()
 }
 
 /// Whether a type has the size and the alignment of `u32` or `u64`.

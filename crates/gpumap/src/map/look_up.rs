@@ -1,6 +1,6 @@
 //! Looking keys up.
 
-use super::{Key, Layout, Map, Value};
+use super::{Key, Map, Value, has_words};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
@@ -42,14 +42,12 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
     pub fn get_or(&self, keys: &(impl Input<K> + ?Sized), default: V) -> Result<Vec<V>> {
-        match Self::LAYOUT {
-            // Cells have no place for a default.
-            Layout::Cells => {
-                let values = self.get(keys)?.into_iter();
-                host_collect(values.map(|value| value.unwrap_or(default)))
-            }
-            _ => self.execute(op::get(keys).or(default)),
+        if has_words::<V>() {
+            return self.execute(op::get(keys).or(default));
         }
+        // Operations have no place for a default of more than 8 bytes.
+        let values = self.get(keys)?.into_iter();
+        host_collect(values.map(|value| value.unwrap_or(default)))
     }
 
     /// Looks keys up into memory of the host or of the device: `values[i]` is the value of
@@ -66,9 +64,8 @@ impl<K: Key, V: Value> Map<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::OutputTooSmall`] if `values` is shorter than `keys`; [`Error::Unsupported`] with the layout
-    /// [`Cells`](Layout::Cells), unless `default` is zeros; [`Error::OutOfMemory`],
-    /// [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
+    /// [`Error::OutputTooSmall`] if `values` is shorter than `keys`; [`Error::Unsupported`] with values of other than 0, 4
+    /// or 8 bytes, aligned as `u32` or `u64`, unless `default` is zeros; [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
     pub fn get_or_into(
         &self,
         keys: &(impl Input<K> + ?Sized),

@@ -55,6 +55,7 @@ pub use apply::{Answer, Applied, Operation};
 #[cfg(feature = "unstable-testing")]
 #[doc(hidden)]
 pub use arena::Audit;
+pub(crate) use arena::Copying;
 pub use builder::{DEFAULT_MAX_LOAD_FACTOR, Growth, MapBuilder};
 pub(crate) use builder::{encoding_of, random_seed};
 pub(crate) use bulk::{Arrival, Grains, InBins, SendKernels, collect};
@@ -66,6 +67,7 @@ pub(crate) use command::{
 pub use graph::{Graph, Recording};
 pub(crate) use graph::{Launches, Steps};
 pub(crate) use in_flight::{MapState, OwnState};
+pub(crate) use key::has_words;
 pub use key::{Key, Layout, Numeric, Value, Word, WordKey};
 pub(crate) use launch::share_out;
 pub use merge::{Merge, Number};
@@ -155,7 +157,7 @@ use tuning::Tuning;
 /// |---|---|---|---|
 /// | [`Inline`](Layout::Inline) | keys of 4 or 8 bytes, values of 0, 4 or 8, aligned as `u32` or `u64` | a slot | that fit in memory |
 /// | [`Cells`](Layout::Cells) | such keys, other values of up to 256 bytes | a slot, a cell | 2^32 |
-/// | [`Rows`](Layout::Rows) | other keys of 4 to 64 bytes, a multiple of 4; values of 0, 4 or 8 | a slot, a key, a value | 2^31 |
+/// | [`Rows`](Layout::Rows) | other keys of 4 to 64 bytes, a multiple of 4; values of up to 256 bytes | a slot, a key, a value | 2^31 |
 ///
 /// ```
 /// use gpumap::{Device, Layout, Map, Merge};
@@ -181,8 +183,8 @@ use tuning::Tuning;
 ///
 /// What only some layouts have does not compile for the others, with a sentence that says so: [`apply`](Self::apply),
 /// [`retain_where`](#method.retain_where), [`launch_with`](Self::launch_with) are of `Inline`, [`chunks`](Self::chunks) of `Inline` and
-/// `Cells`, [`launch_with_rows`](Self::launch_with_rows) of `Rows`. Values in `Cells` are bytes and no numbers: merges of them are
-/// [`Error::Unsupported`], as is a default other than zeros.
+/// `Cells`, [`launch_with_rows`](Self::launch_with_rows) of `Rows`. Values other than those of `Inline` are bytes and no
+/// numbers, in `Rows` too: merges of them are [`Error::Unsupported`], as is a default other than zeros.
 ///
 /// # Concurrency
 /// `Map` is [`Send`] and [`Sync`], and every verb takes `&self`. Each key is linearizable: every operation on it takes
@@ -212,7 +214,7 @@ use tuning::Tuning;
 /// |---|---|
 /// | `Inline` | a slot: 8 for keys of 4 bytes with values of 0 or 4, and for sets of keys of 8; else 16 |
 /// | `Cells` | a slot: 8 for keys of 4 bytes, 16 for keys of 8; a cell, the value rounded up to a multiple of 4; 8 for the lists of free cells |
-/// | `Rows` | 8 for a slot of a tag and a row, of which at most 7 of 10 are taken; the key; the value |
+/// | `Rows` | 8 for a slot of a tag and a row, of which at most 7 of 10 are taken; the key; the value; 4 if values are bytes and a batch replaced some |
 ///
 /// `Cells`: a call that stores takes a cell for each pair of its batch before it changes anything; those that it
 /// had no use for are given back. An upsert of a present key writes one cell and exchanges one number:
@@ -220,7 +222,7 @@ use tuning::Tuning;
 /// few cells waits for. So a map that is upserted over and over needs cells for what it holds and for
 /// the batches on their way, not more.
 ///
-/// `Rows`: a dump has the pairs in the order in which their keys first came, and is a copy unless keys were removed. Rows of removed
+/// `Rows`: where values are bytes, a batch that replaces some elects one of the pairs with each key, and copies its value. A dump has the pairs in the order in which their keys first came, and is a copy unless keys were removed. Rows of removed
 /// keys are used again when a batch would make the map grow otherwise and they are at least half of all.
 pub struct Map<K, V> {
     store: Store,

@@ -15,7 +15,9 @@ use super::words::Words;
 use crate::error::Error;
 use crate::error::Result;
 use crate::input::Input;
-use crate::map::{Batch, Key, Layout, Map, MapBuilder, Merge, Numeric, Operand, Outputs, Value};
+use crate::map::{
+    Batch, Key, Layout, Map, MapBuilder, Merge, Numeric, Operand, Outputs, Value, has_words,
+};
 use crate::op::{self, Op};
 use crate::output::Output;
 
@@ -111,7 +113,7 @@ impl<K: Key, V: Value> Shard<K, V> {
     ) -> Result<Self> {
         const {
             assert!(
-                !matches!(Layout::of::<K, V>(), Layout::Cells),
+                has_words::<V>(),
                 "a map over several devices has values of 0, 4 or 8 bytes, aligned as u32 or u64"
             );
         }

@@ -1,6 +1,6 @@
 //! [`Core`]: the layout `Rows`, without the types of its pairs.
 //!
-//! Keys have rows in a row map, and values lie in an array, each at the row of its key. A call that changes either holds the
+//! Keys have rows in a row map, and values lie in a [column](super::column), each at the row of its key. A call that changes either holds the
 //! values alone; all others share them. Lookups on streams are in flight in the state of the row map, which holds back what
 //! takes the values alone as well.
 
@@ -11,16 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytemuck::Pod;
 use gpumap_kernels::count::Counters;
-use gpumap_kernels::rows::{
-    MOST_ROWS, NEW_ROWS, NO_ROW, OTHER_ROWS, ROW_GATHER_4, ROW_GATHER_8, ROW_UPDATE_4,
-    ROW_UPDATE_8, RowGatherArgs, RowUpdateArgs,
-};
-use gpumap_simt::U64x2;
+use gpumap_kernels::rows::{MOST_ROWS, NEW_ROWS, NO_ROW, OTHER_ROWS, RowUpdateArgs};
 use gpumap_simt::atomic::part::Update;
-use gpumap_simt::kernel::Launcher;
 
+use super::column::{Answers, Chosen, Column, Notes, ValueForm};
 use crate::array::Array;
-use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result, expect_room};
 use crate::input::Source;
@@ -34,7 +29,7 @@ use crate::memory::{host_collect, host_push, host_zeroed, retain_at};
 use crate::persist::chunk_pairs;
 use crate::poison;
 use crate::primitives::Order;
-use crate::rows::{self, Growing, KeyForm, Keys, RowMemory, Told, WideRef, grid};
+use crate::rows::{self, Growing, KeyForm, Keys, RowMemory, Told, WideRef};
 use crate::scratch::{ScratchPool, ScratchRole, Workspace, address_of};
 use crate::stream::{LaunchOn, Stream};
 
@@ -43,160 +38,12 @@ use crate::stream::{LaunchOn, Stream};
 pub(crate) struct Core {
     /// Before the values: its drop waits for lookups in flight.
     rows: rows::Core,
-    /// 0, 4 or 8.
     value_bytes: usize,
+    value_form: ValueForm,
     /// The value of each row, and room for some more. Whatever changes keys or values holds it alone.
     values: Lock<Column>,
     /// Whether a write failed half-way.
     poisoned: AtomicBool,
-}
-
-/// Where a batch's answers go; null where they are not wanted.
-#[derive(Clone, Copy)]
-struct Answers {
-    values: *mut u8,
-    flags: *mut u8,
-}
-
-impl Answers {
-    const NONE: Self = Self {
-        values: ptr::null_mut(),
-        flags: ptr::null_mut(),
-    };
-}
-
-/// Values by row.
-#[derive(Debug)]
-pub(super) struct Column {
-    words: Buffer<[u64; 2]>,
-    value_bytes: usize,
-}
-
-impl Column {
-    /// Words for so many rows.
-    fn words_for(value_bytes: usize, rows: usize) -> usize {
-        rows.saturating_mul(value_bytes)
-            .div_ceil(size_of::<U64x2>())
-    }
-
-    fn new(stream: &Stream, value_bytes: usize, rows: usize) -> Result<Self> {
-        Ok(Self {
-            words: Buffer::unwritten(stream, Self::words_for(value_bytes, rows))?,
-            value_bytes,
-        })
-    }
-
-    /// How many rows there is room for.
-    fn rows(&self) -> usize {
-        match self.value_bytes {
-            0 => usize::MAX,
-            bytes => self.words.len() * size_of::<U64x2>() / bytes,
-        }
-    }
-
-    fn at(&self) -> *mut u8 {
-        self.words.as_ptr().cast_mut().cast()
-    }
-
-    /// What updates of the values in rows of a batch have in common: no row is new, and none is updated.
-    fn update(&self, rows: *const u32, n: usize) -> RowUpdateArgs {
-        RowUpdateArgs {
-            table: self.at(),
-            rows,
-            new: ptr::null(),
-            values: ptr::null(),
-            old: ptr::null_mut(),
-            found: ptr::null_mut(),
-            value: 0,
-            default: 0,
-            n: n as u64,
-            which: 0,
-            first_new: NO_ROW,
-            update: Update::Replace,
-        }
-    }
-
-    /// Queues an update.
-    ///
-    /// # Safety
-    /// The arguments are of these values, which are held alone; see there.
-    unsafe fn queue_update(&self, stream: &Stream, args: RowUpdateArgs) -> Result<()> {
-        let grid = grid(args.n as usize);
-        // SAFETY: passed on.
-        unsafe {
-            match self.value_bytes {
-                4 => ROW_UPDATE_4.launch(stream, grid, args),
-                8 => ROW_UPDATE_8.launch(stream, grid, args),
-                _ => Ok(()),
-            }
-        }
-    }
-
-    /// Launches writing the values in so many rows, and whether there is a row.
-    ///
-    /// # Safety
-    /// All rows are in use or none, and their values do not change until what is queued has ended; there is room for an
-    /// answer for each.
-    unsafe fn queue_gather(
-        &self,
-        on: &impl Launcher<Error = Error>,
-        (rows, n): (*const u32, usize),
-        to: Answers,
-        default: u64,
-    ) -> Result<()> {
-        let args = RowGatherArgs {
-            table: self.at(),
-            rows,
-            // Values without bytes are there already.
-            values: match self.value_bytes {
-                0 => ptr::null_mut(),
-                _ => to.values,
-            },
-            found: to.flags,
-            default,
-            n: n as u64,
-        };
-        if n == 0 || args.values.is_null() && args.found.is_null() {
-            return Ok(());
-        }
-        let kernel = match self.value_bytes {
-            8 => &ROW_GATHER_8,
-            _ => &ROW_GATHER_4,
-        };
-        // SAFETY: passed on.
-        unsafe { kernel.launch(on, grid(n), args) }
-    }
-
-    /// Bytes of it.
-    fn bytes(&self) -> u64 {
-        (self.words.len() * size_of::<U64x2>()) as u64
-    }
-
-    /// A larger one: for `rows` rows, or if there is memory for `wished`; with the values of `used`.
-    fn grown(&self, used: usize, rows: usize, wished: usize) -> Result<Self> {
-        let [used, least, wished] =
-            [used, rows, wished].map(|rows| Self::words_for(self.value_bytes, rows));
-        Ok(Self {
-            words: self.words.grown(used, least, wished)?,
-            value_bytes: self.value_bytes,
-        })
-    }
-
-    /// One for `rows` rows, with the values of `used`.
-    fn moved(&self, used: usize, rows: usize) -> Result<Self> {
-        let [used, rows] = [used, rows].map(|rows| Self::words_for(self.value_bytes, rows));
-        Ok(Self {
-            words: self.words.moved(used, rows)?,
-            value_bytes: self.value_bytes,
-        })
-    }
-
-    /// Another one, for so many rows, whose memory can be used from other streams.
-    fn empty(&self, rows: usize) -> Result<Self> {
-        let empty = Self::new(self.words.stream(), self.value_bytes, rows)?;
-        self.words.stream().synchronize()?;
-        Ok(empty)
-    }
 }
 
 /// Pairs in rows, under the lock of their values.
@@ -236,7 +83,7 @@ struct WideMemory<'m> {
 impl MapMemory for WideMemory<'_> {
     fn sight(&self) -> Vec<u64> {
         let mut sight = self.rows.sight();
-        sight.push(self.values.at() as u64);
+        sight.extend(self.values.sight());
         sight
     }
 
@@ -271,18 +118,25 @@ impl MapMemory for WideMemory<'_> {
 }
 
 impl Core {
-    pub fn new(device: &Device, pair: Pair, pairs: usize, seed: u64) -> Result<Self> {
+    /// One with room for so many pairs. Values that are words have 0, 4 or 8 bytes.
+    pub fn new(
+        device: &Device,
+        (pair, value_form): (Pair, ValueForm),
+        pairs: usize,
+        seed: u64,
+    ) -> Result<Self> {
         let Pair {
             key,
             value: value_bytes,
         } = pair;
         let rows = rows::Core::new(device, KeyForm::Data(key), pairs, seed)?;
         let stream = Stream::of_calls(device)?;
-        let values = Column::new(&stream, value_bytes, pairs)?;
+        let values = Column::new(&stream, (value_bytes, value_form), pairs)?;
         stream.synchronize()?;
         Ok(Self {
             rows,
             value_bytes,
+            value_form,
             values: Lock::new(values),
             poisoned: AtomicBool::new(false),
         })
@@ -305,6 +159,11 @@ impl Core {
 
     pub fn device(&self) -> &Device {
         &self.rows.device
+    }
+
+    /// What its values are.
+    pub fn value_form(&self) -> ValueForm {
+        self.value_form
     }
 
     /// What calls in flight change.
@@ -380,8 +239,8 @@ impl Core {
                 self.remove(scratch, &*self.alone()?, keys, answers, ready)
             }
             Kind::Update(update) | Kind::GetAndTouch(update) => {
-                let values = self.alone()?;
-                self.update(scratch, &values, (batch, update, ready), answers)
+                let mut values = self.alone()?;
+                self.update(scratch, &mut values, (batch, update, ready), answers)
             }
             _ => {
                 self.look_up(scratch, &*self.shared()?, batch, answers)?;
@@ -424,12 +283,13 @@ impl Core {
         let [tells_values, tells_flags] = outputs.told().map(usize::from);
         let pair = self.rows.key_bytes + (1 + tells_values) * self.value_bytes + tells_flags;
         let rows = self.rows.rows().saturating_add(n);
-        let values = Column::words_for(self.value_bytes, rows).saturating_mul(size_of::<U64x2>());
-        let notes =
-            Workspace::bytes_of(n.saturating_mul(size_of::<u32>())) + Workspace::bytes_of(n);
+        let values = Column::bytes_for((self.value_bytes, self.value_form), rows);
+        let notes = Workspace::bytes_of(n.saturating_mul(size_of::<u32>()))
+            + Workspace::bytes_of(n)
+            + Notes::bytes(self.value_form, n);
         self.rows
             .bytes_of_batch(n, n.saturating_mul(pair))
-            .saturating_add(values as u64)
+            .saturating_add(values)
             .saturating_add(notes)
     }
 
@@ -448,11 +308,13 @@ impl Core {
             true => scratch.reserve(ScratchRole::FourthOutput, n)?,
             false => answers.flags,
         };
+        let notes = Notes::reserve(scratch, self.value_form, n)?;
         // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
         let (keys, given) = unsafe {
             let keys = Keys::stage(scratch, batch.keys, self.rows.key_bytes)?;
             (keys, batch.values.stage(scratch)?)
         };
+        let replaces = batch.kind == Kind::Merge(Update::Replace);
         let told = Told {
             rows,
             new,
@@ -460,19 +322,19 @@ impl Core {
         };
         let removed = self.rows.rows() - self.len();
         let mut used = self.rows.rows();
-        let stored = match self.give_rows_to(scratch, values, (keys, told), ready) {
+        let stored = match self.give_rows_to(scratch, (values, replaces), (keys, told), ready) {
             // They fit if rows of removed keys are used again.
             Err(Error::Full { unplaced, .. }) if unplaced <= removed => {
                 self.compact(values)?;
                 used = self.rows.rows();
-                self.give_rows_to(scratch, values, (keys, told), ready)
+                self.give_rows_to(scratch, (values, replaces), (keys, told), ready)
             }
             stored => stored.map_err(|error| error.with_room_for(removed)),
         }?;
         // A new key gets its first value, unless all are merged.
-        let first_new = match batch.kind {
-            Kind::Merge(Update::Replace) => used as u32,
-            _ => NO_ROW,
+        let first_new = match replaces {
+            true => used as u32,
+            false => NO_ROW,
         };
         let update = RowUpdateArgs {
             new,
@@ -481,15 +343,25 @@ impl Core {
             value: batch.values.same(),
             ..values.update(rows, n)
         };
-        let which = match batch.kind {
-            Kind::Merge(Update::Replace) => NEW_ROWS | OTHER_ROWS,
-            _ => NEW_ROWS,
+        let which = match replaces {
+            true => NEW_ROWS | OTHER_ROWS,
+            false => NEW_ROWS,
+        };
+        let chosen = match replaces {
+            _ if stored == n => Chosen::All,
+            true => Chosen::OneOfEach,
+            false => Chosen::New,
         };
         poison::or_poison(&self.poisoned, scratch, |scratch| {
             let stream = scratch.stream();
             // SAFETY: staged, with a row for each key, and the values are held alone.
             unsafe {
                 values.queue_update(stream, RowUpdateArgs { which, ..update })?;
+                if let Some(notes) = notes
+                    && (replaces || stored != 0)
+                {
+                    values.queue_copies(stream, notes, update, chosen)?;
+                }
                 if let Kind::Merge(update_others) = batch.kind
                     && update_others != Update::Replace
                 {
@@ -513,11 +385,11 @@ impl Core {
         Ok(stored)
     }
 
-    /// Gives staged keys rows, with room for their values, if `ready` agrees. Returns how many were new.
+    /// Gives staged keys rows, with room for their values and to replace some, if `ready` agrees. Returns how many were new.
     fn give_rows_to(
         &self,
         scratch: &mut Workspace,
-        values: &mut Column,
+        (values, replaces): (&mut Column, bool),
         (keys, told): (Keys, Told),
         ready: Ready<'_>,
     ) -> Result<usize> {
@@ -526,7 +398,11 @@ impl Core {
         let new = self.rows.insert_staged(scratch, keys, told, |_, rows, _| {
             if rows > values.rows() {
                 let wished = self.rows.growth().rows(values.rows());
+                values.trim();
                 grown = Some(values.grown(used, rows, wished)?);
+            }
+            if replaces && rows - used != keys.n {
+                grown.as_mut().unwrap_or(&mut *values).make_electable()?;
             }
             ready()
         })?;
@@ -611,11 +487,13 @@ impl Core {
     fn update(
         &self,
         scratch: &mut Workspace,
-        values: &Column,
+        values: &mut Column,
         (batch, update, ready): (&Batch<'_>, Update, Ready<'_>),
         answers: Answers,
     ) -> Result<usize> {
         let n = batch.keys.len();
+        let notes = Notes::reserve(scratch, self.value_form, n)?;
+        values.make_electable()?;
         // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
         let (keys, given) = unsafe {
             let keys = Keys::stage(scratch, batch.keys, self.rows.key_bytes)?;
@@ -636,8 +514,14 @@ impl Core {
                 update,
                 ..values.update(rows, n)
             };
+            let stream = scratch.stream();
             // SAFETY: staged, with a row for each key that has one, and the values are held alone.
-            unsafe { values.queue_update(scratch.stream(), args) }?;
+            unsafe {
+                match notes {
+                    None => values.queue_update(stream, args),
+                    Some(notes) => values.queue_copies(stream, notes, args, Chosen::OneOfEach),
+                }
+            }?;
             scratch.wait()
         })?;
         Ok(n - absent)
@@ -900,6 +784,7 @@ impl Core {
         if len < values.rows() && self.value_bytes != 0 {
             *values = values.moved(len, len)?;
         }
+        values.trim();
         Ok(())
     }
 

@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
+use gpumap_kernels::cells::{GATHER, NUMBER, SCATTER};
 use gpumap_kernels::rows::{ROW_GATHER_4, ROW_GATHER_8, ROW_UPDATE_4, ROW_UPDATE_8};
 
+use super::column::ValueForm;
 use super::core::Core;
 use crate::device::Device;
 use crate::error::Result;
@@ -17,7 +19,10 @@ use crate::scratch::{ScratchPool, Workspace};
 
 impl StreamReceiver for Core {
     fn receiver(&self) -> Receiver {
-        Receiver::Map(Layout::Rows)
+        match self.value_form() {
+            ValueForm::Words => Receiver::Map(Layout::Rows),
+            ValueForm::Bytes => Receiver::RowsOfBytes,
+        }
     }
 
     fn device(&self) -> &Device {
@@ -100,6 +105,11 @@ impl Storage for Core {
             ROW_UPDATE_4.entry(),
             ROW_UPDATE_8.entry(),
         ];
+        let of_bytes = match self.value_form() {
+            ValueForm::Words => None,
+            ValueForm::Bytes => Some([SCATTER.entry(), GATHER.entry(), NUMBER.entry()]),
+        };
+        let of_values = of_values.into_iter().chain(of_bytes.into_iter().flatten());
         self.device().load_kernels(of_rows.chain(of_values))
     }
 

@@ -4,7 +4,7 @@ use gpumap::{Error, Key, Map, Value};
 use gpumap_tests::blob::{assert_cells_add_up, blobs, cells, run, store, tags};
 use gpumap_tests::device::noting;
 use gpumap_tests::pairs::nth_key;
-use gpumap_tests::{Target, on_every_blob};
+use gpumap_tests::{Target, on_blobs_by_row, on_every_blob};
 
 fn keys<K: Key>(numbers: std::ops::Range<u64>) -> Vec<K> {
     numbers.map(nth_key).collect()
@@ -98,6 +98,7 @@ fn too_little_memory_leaves_the_map_as_it_was() {
         );
     }
     on_every_blob!(body);
+    on_blobs_by_row!(body);
 }
 
 /// The contents, unless there is not even the memory to dump them.
@@ -135,6 +136,7 @@ fn capacities_beyond_all_memory() {
         assert_cells_add_up(&map);
     }
     on_every_blob!(body);
+    on_blobs_by_row!(body);
 }
 
 #[test]

@@ -7,8 +7,8 @@ use gpumap::{Device, Key, Map, Value};
 use gpumap_kernels::kernels::Encoding;
 use gpumap_tests::blob::{assert_cells_add_up, blobs, tag, tags};
 use gpumap_tests::device::noting;
-use gpumap_tests::pairs::nth_key;
-use gpumap_tests::{Target, key, key_bits, on_every_blob};
+use gpumap_tests::pairs::{Halves64, nth_key};
+use gpumap_tests::{Target, key, key_bits, on_blobs_by_row, on_every_blob};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
@@ -174,6 +174,7 @@ fn random_sequences() {
         }
     }
     on_every_blob!(body);
+    on_blobs_by_row!(body);
 }
 
 #[test]
@@ -185,6 +186,7 @@ fn random_sequences_under_random_schedules() {
             let on = Target::new(Device::cpu_with(Config::random(seed)), Some(encoding));
             sequence::<u32, [u64; 3]>(&on, seed, 40, 70);
             sequence::<u64, [u64; 2]>(&on, seed, 40, 70);
+            sequence::<Halves64, [u64; 3]>(&on, seed, 40, 70);
         }
     }
 }

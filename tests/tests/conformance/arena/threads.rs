@@ -7,7 +7,7 @@ use std::thread;
 use gpumap::{Key, Map, Value};
 use gpumap_tests::blob::{assert_cells_add_up, blobs, run, tag, tags};
 use gpumap_tests::pairs::nth_key;
-use gpumap_tests::{Target, key, key_bits, on_every_blob};
+use gpumap_tests::{Target, key, key_bits, on_blobs_by_row, on_every_blob};
 
 /// The tag of a value that belongs to key number `i`, written in a round.
 fn tag_of(i: u64, round: u64) -> u64 {
@@ -71,13 +71,15 @@ fn readers_beside_upserts_see_whole_values() {
             scope.spawn(|| {
                 while writers.load(Ordering::Acquire) != 0 {
                     let mut seen = HashSet::new();
-                    for chunk in map.chunks(1) {
-                        for (k, v) in chunk.unwrap().iter() {
+                    map.for_each_chunk(1_000, |chunk| {
+                        for (k, v) in chunk.iter() {
                             let i = tag(&v) >> 32;
                             assert_eq!(key_bits(nth_key::<K>(i)), key_bits(k));
                             assert!(seen.insert(i), "a key comes twice");
                         }
-                    }
+                        Ok(())
+                    })
+                    .unwrap();
                     assert_eq!(seen.len() as u64, n);
                 }
             });
@@ -89,6 +91,7 @@ fn readers_beside_upserts_see_whole_values() {
         }
     }
     on_every_blob!(body);
+    on_blobs_by_row!(body);
 }
 
 #[test]

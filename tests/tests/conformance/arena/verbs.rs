@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use gpumap::{Buffer, Error, Growth, Key, Map, Outcome, Value};
 use gpumap_tests::blob::{assert_cells_add_up, blob, blobs, cells, run, store, tag, tags};
 use gpumap_tests::pairs::{nth_key, patterns};
-use gpumap_tests::{Shape, Target, key, key_bits, on_every_blob};
+use gpumap_tests::{Shape, Target, key, key_bits, on_blobs_by_row, on_every_blob};
 
 /// The keys of these numbers.
 fn keys<K: Key>(numbers: impl IntoIterator<Item = u64>) -> Vec<K> {
@@ -68,6 +68,7 @@ fn insert_upsert_get_and_remove() {
         }
     }
     on_every_blob!(body);
+    on_blobs_by_row!(body);
 }
 
 #[test]
@@ -162,6 +163,7 @@ fn a_batch_with_one_key_many_times() {
         assert_cells_add_up(&map);
     }
     on_every_blob!(body);
+    on_blobs_by_row!(body);
 }
 
 #[test]
@@ -181,6 +183,7 @@ fn get_or_insert_tells_what_the_map_holds() {
         assert_cells_add_up(&map);
     }
     on_every_blob!(body);
+    on_blobs_by_row!(body);
 }
 
 #[test]
@@ -202,6 +205,7 @@ fn keys_of_every_pattern() {
         }
     }
     on_every_blob!(body);
+    on_blobs_by_row!(body);
 }
 
 #[test]
@@ -258,6 +262,7 @@ fn inputs_and_outputs_on_the_device() {
         ));
     }
     on_every_blob!(body);
+    on_blobs_by_row!(body);
 }
 
 #[test]
@@ -279,6 +284,7 @@ fn empty_batches_and_lengths_that_differ() {
         assert_cells_add_up(&map);
     }
     on_every_blob!(body);
+    on_blobs_by_row!(body);
 }
 
 #[test]
@@ -344,6 +350,7 @@ fn a_map_that_does_not_grow_refuses_pairs_and_updates_what_it_has() {
         assert_cells_add_up(&map);
     }
     on_every_blob!(body);
+    on_blobs_by_row!(body);
 }
 
 #[test]

@@ -103,6 +103,52 @@ fn wide_maps() {
     });
 }
 
+/// Values that are copied to rows, of which a batch elects one for each key.
+#[test]
+fn wide_maps_of_large_values() {
+    type Value = [u64; 5];
+    fn body<K: Key + Send + Sync>(on: &Target) {
+        let numbers = || (30..90).chain(30..90);
+        let more = keys::<K>(numbers());
+        let values: Vec<Value> = numbers().map(|i| [i + 7; 5]).collect();
+        for (room, capacity, gone) in [
+            ("with room", 400, 0),
+            ("growing", 0, 0),
+            ("with rows to be used again", 0, 60),
+        ] {
+            let build = |on: &Target| {
+                let builder = Map::<K, Value>::builder(on.device()).capacity(capacity);
+                let map = builder.hash_seed(1).build()?;
+                let held: Vec<Value> = (0..40 + gone).map(|i| [i; 5]).collect();
+                map.insert(&keys::<K>(0..40 + gone), &held)?;
+                map.remove(&keys::<K>(40..40 + gone))?;
+                Ok(map)
+            };
+            let name = |verb: &str| format!("wide, large: {verb}, {room}");
+            try_every_call(on, &name("insert"), build, |map| {
+                map.insert(&more, &values).map(drop)
+            });
+            try_every_call(on, &name("upsert"), build, |map| {
+                map.upsert(&more, &values).map(drop)
+            });
+            try_every_call(on, &name("get_or_insert"), build, |map| {
+                map.get_or_insert(&more, &values)
+            });
+            try_every_call(on, &name("update"), build, |map| map.update(&more, &values));
+            try_every_call(on, &name("get"), build, |map| map.get(&more));
+            try_every_call(on, &name("take"), build, |map| map.take(&more).map(drop));
+            if room != "growing" {
+                try_every_call(on, &name("shrink_to_fit"), build, Map::shrink_to_fit);
+            }
+            try_every_call(on, &name("reserve"), build, |map| map.reserve(1_000));
+        }
+    }
+    on_every_target(|on| {
+        body::<u128>(on);
+        body::<[u32; 3]>(on);
+    });
+}
+
 #[test]
 fn graphs_of_wide_maps() {
     fn body<K: Key + Send + Sync>(on: &Target) {

@@ -40,17 +40,19 @@ macro_rules! has_graphs {
         }
     };
 }
-has_graphs!(Map, name_of(Self::LAYOUT), [K: Key, V: Value], |map| match Self::LAYOUT {
+has_graphs!(Map, name_of::<V>(Self::LAYOUT), [K: Key, V: Value], |map| match Self::LAYOUT {
     Layout::Rows => map.reserve(10 * map.len()),
     _ => map.shrink_to_fit(),
 });
 has_graphs!(ChainedMap, "ChainedMap", [K: WordKey, V: Word<Bits = K::Bits>], |map| map.reserve(map.capacity()));
 
 /// As tables of [`op`] name maps of a layout.
-const fn name_of(layout: Layout) -> &'static str {
+const fn name_of<V>(layout: Layout) -> &'static str {
+    let has_words = matches!(Layout::of::<u32, V>(), Layout::Inline);
     match layout {
         Layout::Cells => "Map (Cells)",
-        Layout::Rows => "Map (Rows)",
+        Layout::Rows if has_words => "Map (Rows)",
+        Layout::Rows => "Map (Rows of bytes)",
         _ => "Map",
     }
 }
@@ -272,6 +274,8 @@ fn lookups_are_captured_while_the_map_and_its_memory_stay() {
         lookups(on, &on.map::<u64, [u8; 37]>(8), &large);
         let wide = pairs(on, |i| u128::from(i) << 70, |i| i);
         lookups(on, &Map::<u128, u64>::new(on.device()).unwrap(), &wide);
+        let both = pairs(on, |i| u128::from(i) << 70, |i| [i as u8; 37]);
+        lookups(on, &Map::<u128, [u8; 37]>::new(on.device()).unwrap(), &both);
     });
 }
 
@@ -305,6 +309,9 @@ fn launches_with_all_kinds_of_operations_do_what_calls_do() {
             &wide,
             false,
         );
+        let both = pairs(on, |i| u128::from(i) << 70, |i| [i as u8; 37]);
+        let map = Map::<u128, [u8; 37]>::new(on.device()).unwrap();
+        mixed(on, &map, &both, false);
     });
 }
 

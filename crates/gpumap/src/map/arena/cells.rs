@@ -157,13 +157,35 @@ impl Cells {
         self.directory.as_ptr() as u64
     }
 
-    /// Queues copying values to their cells.
+    /// What copies values to cells and from them.
+    pub fn copying(&self) -> Copying {
+        Copying {
+            chunks: self.directory.as_ptr(),
+            value: self.value,
+            stride: self.stride(),
+        }
+    }
+}
+
+/// Copies values to cells and from them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Copying {
+    /// For each chunk of ids the address of its first cell.
+    pub chunks: *const u64,
+    /// Bytes of a value.
+    pub value: usize,
+    /// Bytes from cell to cell: a multiple of the word that values are copied by.
+    pub stride: usize,
+}
+
+impl Copying {
+    /// Queues copying values to their cells, but those whose id is that of no cell.
     ///
     /// # Safety
     /// There are `len` ids and as many values at that point of the stream. Each id is of a cell that is
-    /// the caller's alone.
+    /// the caller's alone, and comes once.
     pub unsafe fn scatter(
-        &self,
+        self,
         stream: &Stream,
         ids: *const u32,
         values: *const u8,
@@ -181,7 +203,7 @@ impl Cells {
     /// There are `len` ids, and outputs as long, at that point of the stream. The ids were in slots when
     /// a call that is still in flight looked.
     pub unsafe fn gather(
-        &self,
+        self,
         on: &impl Launcher<Error = Error>,
         ids: *const u32,
         values: *mut u8,
@@ -195,7 +217,7 @@ impl Cells {
     /// # Safety
     /// As for [`scatter`](Self::scatter) and [`gather`](Self::gather).
     unsafe fn copy(
-        &self,
+        self,
         on: &impl Launcher<Error = Error>,
         way: Way,
         ids: *const u32,
@@ -212,11 +234,11 @@ impl Cells {
             ids,
             values,
             found,
-            chunks: self.directory.as_ptr(),
+            chunks: self.chunks,
             len: len as u64,
             word: word as u32,
             words: (self.value / word) as u32,
-            stride: self.stride() as u32,
+            stride: self.stride as u32,
         };
         let blocks = len.div_ceil(THREADS as usize) as u32;
         // SAFETY: the caller's promise. Values, cells and strides are multiples of the word.
@@ -225,7 +247,7 @@ impl Cells {
 
     /// Bytes of the largest word that values can be copied by. A slice of the host that the CPU reads where it is may be aligned
     /// to less than its elements' size.
-    fn word(&self, values: *const u8) -> usize {
+    fn word(self, values: *const u8) -> usize {
         match (self.value | values.addr()).trailing_zeros() {
             4.. => 16,
             3 => 8,

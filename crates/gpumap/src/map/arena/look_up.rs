@@ -28,7 +28,12 @@ impl Core {
             self.order();
             let stream = scratch.stream();
             // SAFETY: the ids were found just now, and the arena is shared until the wait is over.
-            unsafe { arena.cells.gather(stream, ids, values, found, len) }?;
+            unsafe {
+                arena
+                    .cells
+                    .copying()
+                    .gather(stream, ids, values, found, len)
+            }?;
             stream.finish()?;
         }
         scratch.copy_all_to_host(targets.into_iter().flatten())

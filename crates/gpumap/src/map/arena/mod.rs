@@ -35,6 +35,7 @@ mod upkeep;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+pub(crate) use cells::Copying;
 #[cfg(feature = "unstable-testing")]
 #[doc(hidden)]
 pub use upkeep::Audit;

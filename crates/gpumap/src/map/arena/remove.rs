@@ -44,6 +44,7 @@ impl Core {
                     unsafe {
                         arena
                             .cells
+                            .copying()
                             .gather(stream, ids, values, ptr::null_mut(), len)
                     }
                 }

@@ -183,7 +183,12 @@ impl Core {
         self.order();
         let (stream, nowhere) = (scratch.stream(), ptr::null_mut());
         // SAFETY: the callers' outputs are as long, and their lock lasts until the wait is over.
-        unsafe { arena.cells.gather(stream, ids, values, nowhere, len) }?;
+        unsafe {
+            arena
+                .cells
+                .copying()
+                .gather(stream, ids, values, nowhere, len)
+        }?;
         stream.finish()
     }
 }
@@ -271,7 +276,7 @@ impl MapMemory for ArenaMemory<'_> {
         unsafe {
             self.ids.launch(on, &find, counters, ptr::null_mut())?;
             self.map.order_on(on)?;
-            let cells = &self.arena.cells;
+            let cells = self.arena.cells.copying();
             cells.gather(&on, ids.cast(), out_values, out_flags, len)
         }
     }

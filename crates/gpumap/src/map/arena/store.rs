@@ -137,7 +137,10 @@ impl Core {
                 // SAFETY: all are as long as the batch, and the cells are this call's alone.
                 unsafe {
                     arena.ring.hand_out(stream, &lease, ids.own)?;
-                    arena.cells.scatter(stream, ids.own, values, len)?;
+                    arena
+                        .cells
+                        .copying()
+                        .scatter(stream, ids.own, values, len)?;
                     ids.clear(stream)
                 }
             })?;
