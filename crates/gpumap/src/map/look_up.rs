@@ -65,7 +65,8 @@ impl<K: Key, V: Value> Map<K, V> {
     ///
     /// # Errors
     /// [`Error::OutputTooSmall`] if `values` is shorter than `keys`; [`Error::Unsupported`] with values of other than 0, 4
-    /// or 8 bytes, aligned as `u32` or `u64`, unless `default` is zeros; [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
+    /// or 8 bytes, aligned as `u32` or `u64`, unless `default` is zeros; [`Error::OutOfMemory`],
+    /// [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
     pub fn get_or_into(
         &self,
         keys: &(impl Input<K> + ?Sized),

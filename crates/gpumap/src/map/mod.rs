@@ -222,8 +222,9 @@ use tuning::Tuning;
 /// few cells waits for. So a map that is upserted over and over needs cells for what it holds and for
 /// the batches on their way, not more.
 ///
-/// `Rows`: where values are bytes, a batch that replaces some elects one of the pairs with each key, and copies its value. A dump has the pairs in the order in which their keys first came, and is a copy unless keys were removed. Rows of removed
-/// keys are used again when a batch would make the map grow otherwise and they are at least half of all.
+/// `Rows`: where values are bytes, a batch that replaces some elects one of the pairs with each key, and copies its value. A dump has
+/// the pairs in the order in which their keys first came, and is a copy unless keys were removed. Rows of removed keys are used again
+/// when a batch would make the map grow otherwise and they are at least half of all.
 pub struct Map<K, V> {
     store: Store,
     /// What saved files say that keys and values are.

@@ -1,8 +1,8 @@
 //! [`Core`]: the layout `Rows`, without the types of its pairs.
 //!
-//! Keys have rows in a row map, and values lie in a [column](super::column), each at the row of its key. A call that changes either holds the
-//! values alone; all others share them. Lookups on streams are in flight in the state of the row map, which holds back what
-//! takes the values alone as well.
+//! Keys have rows in a row map, and values lie in a [column](super::column), each at the row of its key. A call that changes either
+//! holds the values alone; all others share them. Lookups on streams are in flight in the state of the row map, which holds back
+//! what takes the values alone as well.
 
 use std::ops::Deref;
 use std::ptr;

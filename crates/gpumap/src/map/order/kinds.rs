@@ -154,6 +154,41 @@ fn lookups_of_wide_keys_hold_back_every_change() {
 }
 
 #[test]
+fn lookups_of_large_values_by_row_hold_back_every_change() {
+    const DEEDS: &[Deed<Map<u128, Large>>] = &[
+        ("drop", drop),
+        ("reserve", |map| map.reserve(40 * N).unwrap()),
+        ("upsert", |map| {
+            map.upsert(&wide_keys(5), &large(500)).unwrap();
+        }),
+        ("update", |map| {
+            map.update(&wide_keys(5), &large(500)).unwrap();
+        }),
+        ("grow", |map| {
+            let keys: Vec<u128> = many().map(u128::from).collect();
+            map.insert(&keys, &vec![[7; 3]; keys.len()]).unwrap();
+        }),
+        ("remove, and use rows again", |map| {
+            map.remove(&wide_keys(5)).unwrap();
+            map.insert(&wide_keys(700), &large(700)).unwrap();
+            map.insert(&wide_keys(900), &large(900)).unwrap();
+        }),
+    ];
+    let lookup = Lookup {
+        make: |device| {
+            let map = Map::with_capacity(device, N).unwrap();
+            map.insert(&wide_keys(5), &large(5)).unwrap();
+            map
+        },
+        on: Map::on,
+        graph: Map::graph,
+        keys: wide_keys(5),
+        held: large(5),
+    };
+    in_many_orders(|device| lookup.holds_back(device, DEEDS));
+}
+
+#[test]
 fn lookups_of_large_values_hold_back_what_frees_and_uses_cells_again() {
     const DEEDS: &[Deed<Map<u64, Large>>] = &[
         ("drop", drop),
