@@ -22,7 +22,7 @@ const PROGRAMS: [&str; 3] = ["gpumap-cli", "gpumap-benches", "gpumap-tests"];
 /// A library for PyTorch's process, and the program in Python that loads it.
 const BESIDE_TORCH: &str = "beside_torch";
 /// A bundle travels to a machine that has the GPU: it must stay small.
-const SIZE_LIMIT: u64 = 192 << 20;
+const SIZE_LIMIT: u64 = 256 << 20;
 
 /// Where to.
 #[derive(clap::Args)]
