@@ -5,6 +5,7 @@ pub mod callers;
 pub mod cpu;
 pub mod data;
 pub mod ladder;
+pub mod latency;
 mod maps;
 pub mod measure;
 pub mod plots;

@@ -1,4 +1,4 @@
-//! The commands: `ladder`, `cpu` and `callers` as a table, as JSON and as a plot; `kmers`, which measures the program gpumap, beside a
+//! The commands: `ladder`, `cpu`, `callers` and `latency` as a table, as JSON and as a plot; `kmers`, which measures the program gpumap, beside a
 //! KMC that says what the test wants; and what they refuse.
 
 use std::fs;
@@ -194,6 +194,25 @@ fn callers_of_one_map() {
 }
 
 #[test]
+fn lookups_beside_other_calls() {
+    let scene = Scene::new();
+    let few = ["latency", "-n", "2000", "--batch", "500", "--time", "20"];
+    let said = scene.succeed(&[&few[..], &["-o", "latency.json"]].concat());
+    assert_eq!(scene.files(), ["latency.json"]);
+    let json: serde_json::Value = serde_json::from_str(&scene.read("latency.json")).unwrap();
+    let rows = json["rows"].as_array().unwrap();
+    let beside: Vec<_> = rows.iter().map(|row| &row["beside"]).collect();
+    let all = ["nothing", "upsert", "growth", "clear", "retain_where"];
+    assert_eq!(beside, all);
+    for (row, name) in rows.iter().zip(all) {
+        assert!(said.contains(name), "{name} is not in\n{said}");
+        let of = |figure: &str| row[figure].as_f64().unwrap();
+        assert!(of("calls") > 0.0 && of("ms") <= of("ms_999"), "{row}");
+        assert_eq!(of("beside_calls") == 0.0, name == "nothing", "{row}");
+    }
+}
+
+#[test]
 fn one_ladder_as_json() {
     let scene = Scene::new();
     let scan = ["ladder", "-n", "100", "--repeat", "1", "--only", "scan"];
@@ -221,6 +240,7 @@ fn what_cannot_be_measured() {
         (&["ladder", "-o", "a.csv"], "must end in .json"),
         (&["cpu", "-o", "json"], "must end in .json"),
         (&["callers", "--keys", "0"], "1 at least"),
+        (&["latency", "-n", "9"], "64 keys of 9"),
         (&["callers", "--maps", "gpu", "-n", "9"], "no GPU"),
         (&["callers", "--load", "1"], "0.1 to 0.95"),
         (&["kmers", "-o", "a.gz"], "must end in .json"),

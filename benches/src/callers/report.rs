@@ -157,7 +157,7 @@ impl Row {
         };
         let rate = self.rate();
         let beside = match (self.ratio, self.beside) {
-            (Some(ratio), Some(what)) => format!("  {:.2} of {what}", ratio),
+            (Some(ratio), Some(what)) => format!("  {ratio:.2} of {what}"),
             _ => String::new(),
         };
         format!(

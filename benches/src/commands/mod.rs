@@ -5,6 +5,7 @@ mod callers;
 mod cpu;
 mod kmers;
 mod ladder;
+mod latency;
 mod output;
 
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use gpumap::{Device, DeviceChoice, PtxChoice};
 use gpumap_benches::callers as of_callers;
 use gpumap_benches::cpu as of_cpu;
 use gpumap_benches::ladder::{Ladder, Options as LadderOptions};
+use gpumap_benches::latency as of_latency;
 
 pub use kmers::KmersArgs;
 
@@ -30,6 +32,8 @@ pub enum Command {
     /// Threads that call one map with a few keys each, on the CPU and on a GPU, beside dashmap, papaya and scc, and beside empty
     /// kernels.
     Callers(CallersArgs),
+    /// How long lookups of a few keys take while other calls change the map, on the CPU.
+    Latency(LatencyArgs),
     /// Count k-mers of an input of any size by the program gpumap, step by step beside what the machine does at best, and
     /// beside KMC if that is on the PATH.
     Kmers(KmersArgs),
@@ -42,6 +46,7 @@ impl Command {
             Self::Ladder(args) => ladder::run(args),
             Self::Cpu(args) => cpu::run(args),
             Self::Callers(args) => callers::run(args),
+            Self::Latency(args) => latency::run(args),
             Self::Kmers(args) => kmers::run(args),
         }
     }
@@ -243,6 +248,50 @@ impl CallersArgs {
             runs: self.repeat,
             gpu,
         })
+    }
+}
+
+/// What `latency` takes.
+#[derive(Debug, Args)]
+pub struct LatencyArgs {
+    /// Pairs of a map, in turn.
+    #[arg(long, short = 'n', value_name = "N", value_delimiter = ',', value_parser = at_least_one,
+        default_value = "1000000,20000000")]
+    size: Vec<usize>,
+
+    /// Keys of a lookup.
+    #[arg(long, value_name = "N", value_parser = at_least_one, default_value = "64")]
+    keys: usize,
+
+    /// Keys of the large batches beside it.
+    #[arg(long, value_name = "N", value_parser = at_least_one, default_value = "1000000")]
+    batch: usize,
+
+    /// What runs beside the lookups [default: all].
+    #[arg(long, value_name = "CALLS", value_enum, value_delimiter = ',')]
+    beside: Vec<of_latency::Beside>,
+
+    /// How long lookups go on beside each, in milliseconds.
+    #[arg(long, value_name = "MS", value_parser = at_least_one, default_value = "5000")]
+    time: usize,
+
+    #[command(flatten)]
+    figures: FigureArgs,
+}
+
+impl LatencyArgs {
+    fn options(&self) -> of_latency::Options {
+        let mut beside = self.beside.clone();
+        if beside.is_empty() {
+            beside = of_latency::Beside::value_variants().to_vec();
+        }
+        of_latency::Options {
+            sizes: self.size.clone(),
+            keys: self.keys,
+            batch: self.batch,
+            beside,
+            time: Duration::from_millis(self.time as u64),
+        }
     }
 }
 
