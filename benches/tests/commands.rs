@@ -1,4 +1,4 @@
-//! The commands: `ladder` and `cpu` as a table, as JSON and as a plot; `kmers`, which measures the program gpumap, beside a
+//! The commands: `ladder`, `cpu`, `callers` and `latency` as a table, as JSON and as a plot; `kmers`, which measures the program gpumap, beside a
 //! KMC that says what the test wants; and what they refuse.
 
 use std::fs;
@@ -162,11 +162,53 @@ fn maps_of_the_host_on_small_batches() {
     assert_eq!(scene.files(), ["cpu.json"]);
     let json: serde_json::Value = serde_json::from_str(&scene.read("cpu.json")).unwrap();
     let rows = json["rows"].as_array().unwrap();
-    // 9 verbs of 6 maps, a dump beside a copy, and a gather, for either number of threads; and one map of one thread.
-    assert_eq!(rows.len(), 2 * (6 * 9 + 3) + 9);
+    // 5 verbs of 6 maps, a dump beside a copy, and a gather, for either number of threads; and one map of one thread.
+    assert_eq!(rows.len(), 2 * (6 * 5 + 3) + 5);
     for row in rows {
         assert!(row["ms"].as_f64().is_some_and(|ms| ms > 0.0), "{row}");
         assert_eq!(row["n"], 300);
+    }
+}
+
+#[test]
+fn callers_of_one_map() {
+    let scene = Scene::new();
+    let few = ["-n", "600", "--threads", "1,2", "--keys", "1,64,1000"];
+    let short = ["--time", "1", "--repeat", "1", "-o", "callers.json"];
+    let said = scene.succeed(&[&["callers"], &few[..], &short[..]].concat());
+    let maps = ["gpumap", "dashmap", "papaya", "scc"];
+    for text in maps.iter().chain(&["whole batches", "results verified"]) {
+        assert!(said.contains(text), "{text} is not in\n{said}");
+    }
+    assert_eq!(scene.files(), ["callers.json"]);
+    let json: serde_json::Value = serde_json::from_str(&scene.read("callers.json")).unwrap();
+    let rows = json["rows"].as_array().unwrap();
+    // Three verbs of four maps, by two numbers of threads with two of keys: 600 pairs have no call with 1,000. And whole batches.
+    assert_eq!(rows.len(), 3 * (4 * 2 * 2 + 2));
+    for row in rows {
+        let is_ours = row["map"] == "gpumap" && row["is_whole"] == false;
+        let ratio = row["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0);
+        assert_eq!(ratio, is_ours, "{row}");
+        assert!(row["calls_per_s"].as_f64().is_some_and(|it| it > 0.0));
+    }
+}
+
+#[test]
+fn lookups_beside_other_calls() {
+    let scene = Scene::new();
+    let few = ["latency", "-n", "2000", "--batch", "500", "--time", "20"];
+    let said = scene.succeed(&[&few[..], &["-o", "latency.json"]].concat());
+    assert_eq!(scene.files(), ["latency.json"]);
+    let json: serde_json::Value = serde_json::from_str(&scene.read("latency.json")).unwrap();
+    let rows = json["rows"].as_array().unwrap();
+    let beside: Vec<_> = rows.iter().map(|row| &row["beside"]).collect();
+    let all = ["nothing", "upsert", "growth", "clear", "retain_where"];
+    assert_eq!(beside, all);
+    for (row, name) in rows.iter().zip(all) {
+        assert!(said.contains(name), "{name} is not in\n{said}");
+        let of = |figure: &str| row[figure].as_f64().unwrap();
+        assert!(of("calls") > 0.0 && of("ms") <= of("ms_999"), "{row}");
+        assert_eq!(of("beside_calls") == 0.0, name == "nothing", "{row}");
     }
 }
 
@@ -197,6 +239,10 @@ fn what_cannot_be_measured() {
         (&["ladder", "--plot", "a.png"], "must end in .svg"),
         (&["ladder", "-o", "a.csv"], "must end in .json"),
         (&["cpu", "-o", "json"], "must end in .json"),
+        (&["callers", "--keys", "0"], "1 at least"),
+        (&["latency", "-n", "9"], "64 keys of 9"),
+        (&["callers", "--maps", "gpu", "-n", "9"], "no GPU"),
+        (&["callers", "--load", "1"], "0.1 to 0.95"),
         (&["kmers", "-o", "a.gz"], "must end in .json"),
         (&["ladder", "--device", "gpu"], "cuda:N"),
         (&["--suite", "ops", "ladder"], "cannot be used with"),

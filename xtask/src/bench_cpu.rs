@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::process::{self, capture};
+use crate::report_text;
 use crate::tables;
 use crate::workspace::Workspace;
 
@@ -64,13 +65,12 @@ fn text_of(report: &Value, all: &str, repeat: usize, date: &str) -> Result<Strin
     let mut lines = Vec::new();
     for row in rows {
         let name = row["name"].as_str().context("a row without a name")?;
-        let row = json!({
+        lines.push(json!({
             "name": name_of(name, all),
             "ms": (row["ms"].as_f64().context("a row without a time")? * 1e3).round() / 1e3,
             "n": row["n"],
             "threads": row["threads"],
-        });
-        lines.push(format!("  {row}"));
+        }));
     }
     ensure!(!lines.is_empty(), "no rows");
     let device = report["device"].as_str().context("no device")?;
@@ -93,12 +93,7 @@ fn text_of(report: &Value, all: &str, repeat: usize, date: &str) -> Result<Strin
         ("runs", json!(repeat)),
         ("command", json!(command)),
     ];
-    let head = head.map(|(name, value)| format!(" \"{name}\": {value},\n"));
-    Ok(format!(
-        "{{\n{} \"rows\": [\n{}\n ]\n}}\n",
-        head.concat(),
-        lines.join(",\n")
-    ))
+    Ok(report_text::of(&head, &lines))
 }
 
 /// The name of a row in the documents, which know neither the load factor nor how many threads all are.

@@ -2,6 +2,7 @@
 //! `gpumap` ships, bundles the tests for a GPU machine without Rust, runs what CI runs.
 
 mod api;
+mod bench_callers;
 mod bench_cpu;
 mod bench_report;
 mod bundle;
@@ -24,6 +25,7 @@ mod process;
 mod ptx_command;
 mod python;
 mod release;
+mod report_text;
 mod sanitize;
 mod tables;
 mod toolkit;
@@ -61,6 +63,8 @@ enum Command {
     BenchReport(bench_report::Options),
     /// Measure maps on this CPU, and write the figures into the documents.
     BenchCpu(bench_cpu::Options),
+    /// Write figures of `gpumap-bench callers` into the documents.
+    BenchCallers(bench_callers::Options),
     /// Run small configurations of the map under many interleavings.
     Explore(explore::Options),
     /// Run product tests under ThreadSanitizer.
@@ -182,6 +186,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Lint(options) => lint::run(&workspace, options),
         Command::Bundle(options) => bundle::run(&workspace, options),
         Command::BenchCpu(options) => bench_cpu::run(&workspace, options),
+        Command::BenchCallers(options) => bench_callers::run(&workspace, options),
         Command::BenchReport(options) => bench_report::run(&workspace, options),
         Command::Explore(options) => explore::run(&workspace, options),
         Command::Sanitize(options) => sanitize::run(&workspace, options),

@@ -3,6 +3,8 @@
 //!
 //! A report is what `gpumap-bench --json` writes, with a `title`, a `date` and perhaps a `note`. Nothing is measured here.
 
+mod lines;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -12,6 +14,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
 use crate::workspace::Workspace;
+use lines::Lines;
 
 /// The reports, and what the tables are made of.
 const DATA: &str = "docs/data";
@@ -117,6 +120,8 @@ struct Tables {
     group: Vec<Group>,
     #[serde(default)]
     plot: Vec<Plot>,
+    #[serde(default)]
+    lines: Vec<Lines>,
 }
 
 /// A table.
@@ -206,6 +211,10 @@ fn pages(root: &Path) -> Result<BTreeMap<String, String>> {
         let drawn = drawing(plot, report).with_context(|| plot.file.clone())?;
         pages.insert(plot.file.clone(), drawn);
     }
+    for lines in &tables.lines {
+        let drawn = lines::of(lines, |name| reports.get(name))?;
+        pages.insert(lines.file.clone(), drawn);
+    }
     for Group { page, .. } in &tables.group {
         if !pages.contains_key(page) {
             let text = fs::read_to_string(root.join(page)).with_context(|| page.clone())?;
@@ -281,11 +290,13 @@ fn table(group: &Group, reports: &Reports) -> Result<String> {
     Ok(text)
 }
 
+/// Of what is drawn side by side.
+const COLORS: [&str; 6] = [
+    "#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#b83280", "#718096",
+];
+
 /// A plot as SVG: lying bars, whose lengths are millions per second.
 fn drawing(plot: &Plot, report: &Report) -> Result<String> {
-    const COLORS: [&str; 6] = [
-        "#2b6cb0", "#c05621", "#2f855a", "#805ad5", "#b83280", "#718096",
-    ];
     const WIDTH: usize = 860;
     const LEFT: usize = 190;
     const BAR: usize = 16;

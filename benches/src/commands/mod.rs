@@ -1,18 +1,23 @@
 //! The commands of `gpumap-bench`: one job each, with options of its own. Without a command the program runs suites
 //! ([`crate::options`]).
 
+mod callers;
 mod cpu;
 mod kmers;
 mod ladder;
+mod latency;
 mod output;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
 use gpumap::{Device, DeviceChoice, PtxChoice};
+use gpumap_benches::callers as of_callers;
 use gpumap_benches::cpu as of_cpu;
 use gpumap_benches::ladder::{Ladder, Options as LadderOptions};
+use gpumap_benches::latency as of_latency;
 
 pub use kmers::KmersArgs;
 
@@ -24,6 +29,11 @@ pub enum Command {
     Ladder(LadderArgs),
     /// Batches on the CPU, beside hashbrown, dashmap, papaya and scc.
     Cpu(CpuArgs),
+    /// Threads that call one map with a few keys each, on the CPU and on a GPU, beside dashmap, papaya and scc, and beside empty
+    /// kernels.
+    Callers(CallersArgs),
+    /// How long lookups of a few keys take while other calls change the map, on the CPU.
+    Latency(LatencyArgs),
     /// Count k-mers of an input of any size by the program gpumap, step by step beside what the machine does at best, and
     /// beside KMC if that is on the PATH.
     Kmers(KmersArgs),
@@ -35,6 +45,8 @@ impl Command {
         match self {
             Self::Ladder(args) => ladder::run(args),
             Self::Cpu(args) => cpu::run(args),
+            Self::Callers(args) => callers::run(args),
+            Self::Latency(args) => latency::run(args),
             Self::Kmers(args) => kmers::run(args),
         }
     }
@@ -164,6 +176,121 @@ impl CpuArgs {
             loads: self.load.clone(),
             threads,
             runs: self.repeat,
+        }
+    }
+}
+
+/// What `callers` takes.
+#[derive(Debug, Args)]
+pub struct CallersArgs {
+    /// Pairs of a map, in turn.
+    #[arg(long, short = 'n', value_name = "N", value_delimiter = ',', value_parser = at_least_one,
+        default_value = "1000000,20000000")]
+    size: Vec<usize>,
+
+    /// Threads that call, in turn [default: 1, 2, 4, 8 and 16, and no more than the CPU runs].
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = at_least_one)]
+    threads: Vec<usize>,
+
+    /// Keys of a call, in turn.
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = at_least_one,
+        default_value = "1,8,64,1000,16384")]
+    keys: Vec<usize>,
+
+    /// Measure these maps only; cpu and gpu are gpumap [default: all, and gpu if there is one].
+    #[arg(long, value_name = "MAP", value_enum, value_delimiter = ',')]
+    maps: Vec<of_callers::Which>,
+
+    /// The load factor of gpumap.
+    #[arg(long, value_name = "L", value_parser = load_factor, default_value = "0.8")]
+    load: f64,
+
+    /// How long the threads of a cell call, in milliseconds.
+    #[arg(long, value_name = "MS", value_parser = at_least_one, default_value = "20")]
+    time: usize,
+
+    /// Runs of each cell; the median counts.
+    #[arg(long, value_name = "N", default_value = "3", value_parser = at_least_one)]
+    repeat: usize,
+
+    #[command(flatten)]
+    figures: FigureArgs,
+
+    #[command(flatten)]
+    device: DeviceArgs,
+}
+
+impl CallersArgs {
+    fn options(&self) -> Result<of_callers::Options> {
+        use of_callers::Which;
+        let (device, _) = self.device.open()?;
+        let gpu = device.is_cuda().then_some(device);
+        let mut threads = self.threads.clone();
+        if threads.is_empty() {
+            let all = of_callers::processors();
+            let up_to_all = [1, 2, 4, 8, 16].into_iter();
+            threads = up_to_all.filter(|&threads| threads <= all).collect();
+        }
+        let mut maps = self.maps.clone();
+        if maps.is_empty() {
+            let all = Which::value_variants().iter().copied();
+            maps = all
+                .filter(|&map| map != Which::Gpu || gpu.is_some())
+                .collect();
+        }
+        Ok(of_callers::Options {
+            sizes: self.size.clone(),
+            threads,
+            keys: self.keys.clone(),
+            maps,
+            load: self.load,
+            time: Duration::from_millis(self.time as u64),
+            runs: self.repeat,
+            gpu,
+        })
+    }
+}
+
+/// What `latency` takes.
+#[derive(Debug, Args)]
+pub struct LatencyArgs {
+    /// Pairs of a map, in turn.
+    #[arg(long, short = 'n', value_name = "N", value_delimiter = ',', value_parser = at_least_one,
+        default_value = "1000000,20000000")]
+    size: Vec<usize>,
+
+    /// Keys of a lookup.
+    #[arg(long, value_name = "N", value_parser = at_least_one, default_value = "64")]
+    keys: usize,
+
+    /// Keys of the large batches beside it.
+    #[arg(long, value_name = "N", value_parser = at_least_one, default_value = "1000000")]
+    batch: usize,
+
+    /// What runs beside the lookups [default: all].
+    #[arg(long, value_name = "CALLS", value_enum, value_delimiter = ',')]
+    beside: Vec<of_latency::Beside>,
+
+    /// How long lookups go on beside each, in milliseconds.
+    #[arg(long, value_name = "MS", value_parser = at_least_one, default_value = "5000")]
+    time: usize,
+
+    #[command(flatten)]
+    figures: FigureArgs,
+}
+
+impl LatencyArgs {
+    fn options(&self) -> of_latency::Options {
+        let mut beside = self.beside.clone();
+        if beside.is_empty() {
+            beside = of_latency::Beside::value_variants().to_vec();
+        }
+        of_latency::Options {
+            sizes: self.size.clone(),
+            keys: self.keys,
+            batch: self.batch,
+            beside,
+            time: Duration::from_millis(self.time as u64),
         }
     }
 }

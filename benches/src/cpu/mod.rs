@@ -4,9 +4,8 @@
 //! verified. Threads take equal shares of the keys; ours are those of the device, which gets each batch whole.
 //!
 //! Each run of an insert makes a new map, within the time: some maps touch their memory when they are made and some when pairs
-//! come, and a map that is filled again after `clear` may or may not have kept it. Each map is used as its own documents advise: made with
-//! room for all pairs, with a guard for a batch where there are guards, and with atomic counters where these are advised for
-//! counting.
+//! come, and a map that is filled again after `clear` may or may not have kept it. Calls with few keys are those of
+//! [`callers`](crate::callers).
 //!
 //! | verb | is |
 //! |---|---|
@@ -15,15 +14,12 @@
 //! | miss | as many absent keys |
 //! | merge | adds 1 to each value |
 //! | remove | all keys in another order |
-//! | insert, get of 64 | the same by calls with 64 keys, which each thread makes for its share |
-//! | insert, get of 1 | the same by calls with one key, of a million at most |
 //! | retrieve_all | all pairs into arrays |
 //!
 //! Two ceilings of the machine are measured beside them: `retrieve_all` of a copy of the same bytes, and `get` of a gather, which
 //! reads one word for each key from a random cache line of memory as large as the table of this map, in large pages and by
 //! prefetches.
 
-mod maps;
 mod report;
 
 use std::cell::RefCell;
@@ -33,23 +29,18 @@ use anyhow::{Result, anyhow, ensure};
 use gpumap::simt::native::prefetch;
 use gpumap::{Device, Map, PinnedBuffer};
 
+pub(crate) use report::machine;
 pub use report::{Report, Row};
 
 use crate::data::{Word, strided};
+use crate::maps::{Alone, Dash, Locked, Ours, Papaya, Peer, Scc, Sharded, on_threads};
 use crate::measure::{Clock, Time};
-use maps::{Alone, Dash, Locked, Ours, Papaya, Peer, Scc, Sharded};
 
 /// Words of a cache line.
 const WORDS_OF_LINE: usize = 8;
 
 /// Slots of this map in one.
 const SLOTS_OF_LINE: usize = 4;
-
-/// Keys of a small batch.
-const SMALL: usize = 64;
-
-/// Keys of calls with one key each: they take long.
-const FEW: usize = 1_000_000;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -141,7 +132,7 @@ impl<R: FnMut(&Row)> Runner<R> {
         let make = || -> Result<Ours> {
             let builder = Map::builder(&device).capacity(n);
             let map = builder.max_load_factor(load).hash_seed(1).build()?;
-            Ok(Ours::new(map, load))
+            Ok(Ours::named(map, format!("gpumap, load {load}")))
         };
         self.measure(batch, threads, make)?;
 
@@ -202,39 +193,26 @@ impl<R: FnMut(&Row)> Runner<R> {
             drop(made.take());
             anyhow::Ok(())
         };
-        let few = n.min(FEW);
-        for (verb, each, n) in [
-            ("insert of 1", 1, few),
-            ("insert of 64", SMALL, n),
-            ("insert", n, n),
-        ] {
-            let (took, stored) = self.clock.time_after(forget, || {
-                let mut made = made.borrow_mut();
-                let map = &*made.insert(make()?);
-                Calls { map, threads }.insert(&batch.keys[..n], &batch.values[..n], each)
-            })?;
-            ensure!(stored == n, "{name}: {stored} of {n} stored");
-            self.add(&name, verb, n, threads, took);
-        }
+        let (took, stored) = self.clock.time_after(forget, || {
+            let mut made = made.borrow_mut();
+            let map = &*made.insert(make()?);
+            Calls { map, threads }.insert(&batch.keys, &batch.values)
+        })?;
+        ensure!(stored == n, "{name}: {stored} of {n} stored");
+        self.add(&name, "insert", n, threads, took);
         let map = made.take().ok_or_else(|| anyhow!("{name}: no run"))?;
         let calls = Calls { map: &map, threads };
 
         let (mut out, mut found) = (vec![1u64; n], vec![1u8; n]);
-        for (verb, keys, each) in [
-            ("get", &*batch.asked, n),
-            ("get of 64", &batch.asked, SMALL),
-            ("get of 1", &batch.asked[..few], 1),
-            ("miss", &batch.absent, n),
-        ] {
-            let (out, found) = (&mut out[..keys.len()], &mut found[..keys.len()]);
-            let (took, ()) = self.clock.time(|| calls.get(keys, out, found, each))?;
+        for (verb, keys) in [("get", &batch.asked), ("miss", &batch.absent)] {
+            let (took, ()) = self.clock.time(|| calls.get(keys, &mut out, &mut found))?;
             let is_there = u8::from(verb != "miss");
             ensure!(found.iter().all(|&it| it == is_there), "{name}: {verb}");
             if verb != "miss" {
                 let right = |(i, &value): (usize, &u64)| value == batch.value_of(i);
                 ensure!(out.iter().enumerate().all(right), "{name}: a wrong value");
             }
-            self.add(&name, verb, keys.len(), threads, took);
+            self.add(&name, verb, n, threads, took);
         }
 
         let mut added = 0;
@@ -266,7 +244,7 @@ impl<R: FnMut(&Row)> Runner<R> {
     }
 }
 
-/// Calls of a map by so many threads, each for an equal share of the keys; or by one, where the map has threads of its
+/// Batches of a map by so many threads, each for an equal share of the keys; or by one, where the map has threads of its
 /// own and gets whole batches.
 struct Calls<'a, P> {
     map: &'a P,
@@ -275,38 +253,28 @@ struct Calls<'a, P> {
 
 impl<P: Peer> Calls<'_, P> {
     /// Keys of a share.
-    fn share(&self, n: usize, each: usize) -> usize {
-        match P::TAKES_BATCHES && each == n {
+    fn share(&self, n: usize) -> usize {
+        match P::TAKES_BATCHES {
             true => n,
             false => n.div_ceil(self.threads),
         }
     }
 
-    /// Stores a batch, by calls with `each` pairs.
-    fn insert(&self, keys: &[u64], values: &[u64], each: usize) -> Result<usize> {
-        let share = self.share(keys.len(), each);
+    /// Stores a batch.
+    fn insert(&self, keys: &[u64], values: &[u64]) -> Result<usize> {
+        let share = self.share(keys.len());
         let shares = keys.chunks(share).zip(values.chunks(share));
-        on_threads(shares, |(keys, values)| {
-            let calls = keys.chunks(each).zip(values.chunks(each));
-            calls
-                .map(|(keys, values)| self.map.insert(keys, values))
-                .sum()
-        })
+        on_threads(shares, |(keys, values)| self.map.insert(keys, values))
     }
 
-    /// Looks keys up, by calls with `each` of them.
-    fn get(&self, keys: &[u64], out: &mut [u64], found: &mut [u8], each: usize) -> Result<()> {
-        let share = self.share(keys.len(), each);
+    /// Looks keys up.
+    fn get(&self, keys: &[u64], out: &mut [u64], found: &mut [u8]) -> Result<()> {
+        let share = self.share(keys.len());
         let shares = keys.chunks(share).zip(out.chunks_mut(share));
-        on_threads(
-            shares.zip(found.chunks_mut(share)),
-            |((keys, out), found)| {
-                let mut calls = keys.chunks(each).zip(out.chunks_mut(each));
-                let mut calls = calls.by_ref().zip(found.chunks_mut(each));
-                calls.try_for_each(|((keys, out), found)| self.map.get(keys, out, found))?;
-                Ok(0)
-            },
-        )?;
+        let shares = shares.zip(found.chunks_mut(share));
+        on_threads(shares, |((keys, out), found)| {
+            self.map.get(keys, out, found).map(|()| 0)
+        })?;
         Ok(())
     }
 
@@ -316,32 +284,9 @@ impl<P: Peer> Calls<'_, P> {
         keys: &[u64],
         call: impl Fn(&[u64]) -> Result<usize> + Sync,
     ) -> Result<usize> {
-        let share = self.share(keys.len(), keys.len());
+        let share = self.share(keys.len());
         on_threads(keys.chunks(share), call)
     }
-}
-
-/// Does something with each share on a thread of its own, the last on this one; what it returns, added up.
-fn on_threads<S: Send>(
-    shares: impl Iterator<Item = S>,
-    call: impl Fn(S) -> Result<usize> + Sync,
-) -> Result<usize> {
-    let mut shares: Vec<S> = shares.collect();
-    let Some(last) = shares.pop() else {
-        return Ok(0);
-    };
-    thread::scope(|scope| {
-        let call = &call;
-        let others: Vec<_> = shares
-            .into_iter()
-            .map(|share| scope.spawn(move || call(share)))
-            .collect();
-        let mut sum = call(last)?;
-        for other in others {
-            sum += other.join().map_err(|_| anyhow!("a thread panicked"))??;
-        }
-        Ok(sum)
-    })
 }
 
 /// Reads a word of a random line for each key.
@@ -390,8 +335,8 @@ mod tests {
         })
         .unwrap();
         // Verbs of maps; ours at two loads, with a dump, a copy and a gather.
-        let (peers, ours) = (5 * 9, 2 * 12);
-        assert_eq!(seen, 2 * (2 * (peers + ours) + 9));
+        let (peers, ours) = (5 * 5, 2 * 8);
+        assert_eq!(seen, 2 * (2 * (peers + ours) + 5));
         assert_eq!(report.rows().len(), seen);
     }
 }

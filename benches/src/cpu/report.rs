@@ -72,7 +72,7 @@ impl Row {
 /// All rows of one run.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// What the processor calls itself, and how many threads it runs at once.
+    /// The processor.
     device: String,
     runs: usize,
     rows: Vec<Row>,
@@ -81,11 +81,7 @@ pub struct Report {
 impl Report {
     pub(super) fn new(runs: usize) -> Self {
         Self {
-            device: format!(
-                "{}, {} cores",
-                cpu(),
-                std::thread::available_parallelism().map_or(1, Into::into)
-            ),
+            device: machine(),
             runs,
             rows: Vec::new(),
         }
@@ -105,6 +101,12 @@ impl Report {
         let Self { device, runs, .. } = self;
         format!("{device}, median of {runs} runs, every result verified")
     }
+}
+
+/// What the processor calls itself, and how many threads it runs at once.
+pub(crate) fn machine() -> String {
+    let cores = std::thread::available_parallelism().map_or(1, Into::into);
+    format!("{}, {cores} cores", cpu())
 }
 
 /// The processor's name, where the system says.

@@ -1,9 +1,13 @@
-//! The maps, all behind one face.
+//! The maps of the host that [`cpu`](crate::cpu) and [`callers`](crate::callers) measure, all behind one face.
+//!
+//! Each is used as its own documents advise: made with room for all pairs, with a guard for a batch where there are guards, and with
+//! atomic counters where these are advised for counting.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use dashmap::DashMap;
 use foldhash::fast::FixedState;
 use gpumap::{Map, Merge};
@@ -16,13 +20,15 @@ fn hasher() -> FixedState {
 }
 
 /// A map of `u64` to `u64` that several threads use.
-pub trait Peer: Sync + Sized {
+pub trait Peer: Send + Sync + Sized {
     /// Whether it has threads of its own, which share a batch.
     const TAKES_BATCHES: bool = false;
     /// What rows call it.
     fn name(&self) -> String;
     /// Stores pairs whose key is absent; returns how many.
     fn insert(&self, keys: &[u64], values: &[u64]) -> Result<usize>;
+    /// Stores pairs; a present key gets the new value.
+    fn upsert(&self, keys: &[u64], values: &[u64]) -> Result<()>;
     /// Looks keys up.
     fn get(&self, keys: &[u64], out: &mut [u64], found: &mut [u8]) -> Result<()>;
     /// Adds one to the values of keys.
@@ -40,7 +46,7 @@ fn give(value: Option<u64>, out: &mut u64, found: &mut u8) {
 /// Implements the face of a map by what is done with one key.
 macro_rules! one_by_one {
     ($map:ty, $name:literal,
-     $insert:expr, $get:expr, $add:expr, $remove:expr $(,)?) => {
+     $insert:expr, $upsert:expr, $get:expr, $add:expr, $remove:expr $(,)?) => {
         impl Peer for $map {
             fn name(&self) -> String {
                 $name.to_owned()
@@ -52,6 +58,13 @@ macro_rules! one_by_one {
                     stored += usize::from(insert(self, key, value));
                 }
                 Ok(stored)
+            }
+            fn upsert(&self, keys: &[u64], values: &[u64]) -> Result<()> {
+                let upsert = $upsert;
+                for (&key, &value) in keys.iter().zip(values) {
+                    upsert(self, key, value);
+                }
+                Ok(())
             }
             fn get(&self, keys: &[u64], out: &mut [u64], found: &mut [u8]) -> Result<()> {
                 let get = $get;
@@ -111,6 +124,11 @@ impl Peer for Alone {
         let stored = pairs.map(|(&key, &value)| usize::from(insert_into(&mut map, key, value)));
         Ok(stored.sum())
     }
+    fn upsert(&self, keys: &[u64], values: &[u64]) -> Result<()> {
+        let mut map = self.0.lock();
+        map.extend(keys.iter().copied().zip(values.iter().copied()));
+        Ok(())
+    }
     fn get(&self, keys: &[u64], out: &mut [u64], found: &mut [u8]) -> Result<()> {
         let map = self.0.lock();
         for ((key, out), found) in keys.iter().zip(out).zip(found) {
@@ -145,6 +163,7 @@ impl Locked {
 one_by_one! {
     Locked, "hashbrown, locked",
     |map: &Self, key, value| insert_into(&mut map.0.lock(), key, value),
+    |map: &Self, key, value| { map.0.lock().insert(key, value); },
     |map: &Self, key| map.0.lock().get(&key).copied(),
     |map: &Self, key| *map.0.lock().entry(key).or_insert(0) += 1,
     |map: &Self, key| map.0.lock().remove(&key).is_some(),
@@ -171,6 +190,7 @@ impl Sharded {
 one_by_one! {
     Sharded, "hashbrown, sharded",
     |map: &Self, key, value| insert_into(&mut map.of(key).lock(), key, value),
+    |map: &Self, key, value| { map.of(key).lock().insert(key, value); },
     |map: &Self, key| map.of(key).lock().get(&key).copied(),
     |map: &Self, key| *map.of(key).lock().entry(key).or_insert(0) += 1,
     |map: &Self, key| map.of(key).lock().remove(&key).is_some(),
@@ -192,6 +212,7 @@ one_by_one! {
         map.0.entry(key).or_insert_with(|| { is_new = true; value });
         is_new
     },
+    |map: &Self, key, value| { map.0.insert(key, value); },
     |map: &Self, key| map.0.get(&key).map(|it| *it),
     |map: &Self, key| *map.0.entry(key).or_insert(0) += 1,
     |map: &Self, key| map.0.remove(&key).is_some(),
@@ -217,6 +238,13 @@ impl Peer for Papaya {
         let stored =
             pairs.map(|(&key, &value)| usize::from(map.try_insert(key, value.into()).is_ok()));
         Ok(stored.sum())
+    }
+    fn upsert(&self, keys: &[u64], values: &[u64]) -> Result<()> {
+        let map = self.0.pin();
+        for (&key, &value) in keys.iter().zip(values) {
+            map.insert(key, value.into());
+        }
+        Ok(())
     }
     fn get(&self, keys: &[u64], out: &mut [u64], found: &mut [u8]) -> Result<()> {
         let map = self.0.pin();
@@ -254,6 +282,7 @@ impl Scc {
 one_by_one! {
     Scc, "scc",
     |map: &Self, key, value| map.0.insert_sync(key, value).is_ok(),
+    |map: &Self, key, value| { map.0.upsert_sync(key, value); },
     |map: &Self, key| map.0.read_sync(&key, |_, &value| value),
     |map: &Self, key| *map.0.entry_sync(key).or_insert(0).get_mut() += 1,
     |map: &Self, key| map.0.remove_sync(&key).is_some(),
@@ -262,12 +291,18 @@ one_by_one! {
 /// This map.
 pub struct Ours {
     map: Map<u64, u64>,
-    load: f64,
+    name: String,
 }
 
 impl Ours {
-    pub fn new(map: Map<u64, u64>, load: f64) -> Self {
-        Self { map, load }
+    pub fn named(map: Map<u64, u64>, name: impl Into<String>) -> Self {
+        let name = name.into();
+        Self { map, name }
+    }
+
+    /// The map itself.
+    pub fn map(&self) -> &Map<u64, u64> {
+        &self.map
     }
 
     pub fn insert_all(&self, keys: &[u64], values: &[u64]) -> Result<usize> {
@@ -282,10 +317,14 @@ impl Ours {
 impl Peer for Ours {
     const TAKES_BATCHES: bool = true;
     fn name(&self) -> String {
-        format!("gpumap, load {}", self.load)
+        self.name.clone()
     }
     fn insert(&self, keys: &[u64], values: &[u64]) -> Result<usize> {
         Ok(self.map.insert(keys, values)?)
+    }
+    fn upsert(&self, keys: &[u64], values: &[u64]) -> Result<()> {
+        self.map.upsert(keys, values)?;
+        Ok(())
     }
     fn get(&self, keys: &[u64], out: &mut [u64], found: &mut [u8]) -> Result<()> {
         Ok(self.map.get_into(keys, out, found)?)
@@ -297,4 +336,27 @@ impl Peer for Ours {
     fn remove(&self, keys: &[u64]) -> Result<usize> {
         Ok(self.map.remove(keys)?)
     }
+}
+
+/// Does something with each share on a thread of its own, the last on this one; what it returns, added up.
+pub fn on_threads<S: Send>(
+    shares: impl Iterator<Item = S>,
+    call: impl Fn(S) -> Result<usize> + Sync,
+) -> Result<usize> {
+    let mut shares: Vec<S> = shares.collect();
+    let Some(last) = shares.pop() else {
+        return Ok(0);
+    };
+    thread::scope(|scope| {
+        let call = &call;
+        let others: Vec<_> = shares
+            .into_iter()
+            .map(|share| scope.spawn(move || call(share)))
+            .collect();
+        let mut sum = call(last)?;
+        for other in others {
+            sum += other.join().map_err(|_| anyhow!("a thread panicked"))??;
+        }
+        Ok(sum)
+    })
 }

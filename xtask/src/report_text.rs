@@ -1,0 +1,42 @@
+//! The text of a report in `docs/data`: a row a line, so that a new measurement is a small change.
+
+use serde_json::Value;
+
+/// The text of a report: what stands before the rows, and the rows.
+pub fn of(head: &[(&str, Value)], rows: &[Value]) -> String {
+    let head = head
+        .iter()
+        .map(|(name, value)| format!(" \"{name}\": {value},\n"));
+    let rows: Vec<_> = rows.iter().map(|row| format!("  {row}")).collect();
+    let (head, rows) = (head.collect::<String>(), rows.join(",\n"));
+    format!("{{\n{head} \"rows\": [\n{rows}\n ]\n}}\n")
+}
+
+/// Milliseconds with six digits: more are those of the clock.
+pub fn rounded(ms: f64) -> f64 {
+    let digits = 5 - ms.abs().max(f64::MIN_POSITIVE).log10().floor() as i32;
+    let scale = 10f64.powi(digits.max(0));
+    (ms * scale).round() / scale
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_row_is_a_line() {
+        let rows = [json!({"name": "a"}), json!({"name": "b"})];
+        let text = of(&[("title", json!("T")), ("runs", json!(3))], &rows);
+        assert_eq!(
+            text,
+            "{\n \"title\": \"T\",\n \"runs\": 3,\n \"rows\": [\n  {\"name\":\"a\"},\n  {\"name\":\"b\"}\n ]\n}\n"
+        );
+    }
+
+    #[test]
+    fn six_digits_are_left() {
+        let rounded_ones = [1234567.8, 1.234_567_89, 0.000_123_456_789, 0.0].map(rounded);
+        assert_eq!(rounded_ones, [1234568.0, 1.234_57, 0.000_123_457, 0.0]);
+    }
+}
