@@ -49,16 +49,16 @@ impl Core {
             let told: u64 = outputs
                 .iter()
                 .flatten()
-                .map(|output| scratch.bytes_of_array(output, len))
+                .map(|output| scratch.bytes_of_near_target(output, len))
                 .sum();
             let answered = self.answered(scratch, kind, len, outputs);
             let (targets, command) = answered.map_err(|error| {
-                let bytes = scratch.bytes_of_pairs(keys.bytes(), values.each().bytes());
+                let bytes = scratch.bytes_to_stage_near([keys.bytes(), values.each().bytes()]);
                 self.too_large_to_stage(error, len, bytes + told)
             })?;
             if !command.out_flags.is_null() {
                 // SAFETY: one byte per key.
-                unsafe { scratch.stream().fill(command.out_flags, 0, len) }?;
+                unsafe { scratch.clear_output(command.out_flags, len) }?;
             }
             let value = values.same();
             let command = Command { value, ..command };
@@ -80,7 +80,7 @@ impl Core {
             return Ok(0);
         }
         let told = command.bytes_in(scratch);
-        let bytes = told + scratch.bytes_of_pairs(keys.bytes(), values.each().bytes());
+        let bytes = told + scratch.bytes_to_stage_near([keys.bytes(), values.each().bytes()]);
         let too_large = |error| self.too_large_to_stage(error, keys.len(), bytes);
         let in_chunks = self.store_in_chunks(scratch, keys, values, command);
         if let Some(stored) = in_chunks.map_err(too_large)? {
@@ -213,8 +213,8 @@ impl Core {
         let words = wanted
             .bytes(self.pair.value, len)
             .map(|bytes| bytes.div_ceil(WORD));
-        let mut values = scratch.output_of_some::<u64>(ScratchRole::FirstOutput, words[0])?;
-        let mut found = scratch.output_of_some::<u64>(ScratchRole::SecondOutput, words[1])?;
+        let mut values = scratch.near_output(ScratchRole::FirstOutput, words[0])?;
+        let mut found = scratch.near_output(ScratchRole::SecondOutput, words[1])?;
         let unless_none = |is_wanted, at: *mut u64| match is_wanted {
             true => at.cast(),
             false => ptr::null_mut(),
@@ -281,7 +281,7 @@ impl Core {
         len: usize,
         outputs: Arrays<'a>,
     ) -> Result<([Option<HostTarget<'a, u8>>; 2], Command)> {
-        let mut targets = scratch.host_targets(outputs, len)?;
+        let mut targets = scratch.near_targets(outputs, len)?;
         let [out_values, out_flags] = targets.each_mut().map(address_of);
         let command = Command {
             out_values,
@@ -305,10 +305,12 @@ unsafe fn stage(
     // SAFETY: the caller's promise.
     unsafe {
         Ok(Command {
-            keys: scratch.stage(ScratchRole::Keys, keys.bytes())?,
-            values: match command.kind.traits().takes_values {
-                true => values.stage(scratch)?,
-                false => ptr::null(),
+            keys: scratch.stage_near(ScratchRole::Keys, keys.bytes())?,
+            values: match values {
+                Operands::Each(values) if command.kind.traits().takes_values => {
+                    scratch.stage_near(ScratchRole::Values, values.bytes())?
+                }
+                _ => ptr::null(),
             },
             ..command
         })

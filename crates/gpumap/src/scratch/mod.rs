@@ -8,6 +8,7 @@ mod batch;
 mod chunk_ranges;
 mod copy_task;
 mod link;
+mod mapped;
 mod output;
 mod pipeline;
 mod stage;
@@ -34,6 +35,7 @@ use crate::spread::Spread;
 use crate::stream::{Stream, launches_started};
 pub(crate) use copy_task::{Fill, Places};
 pub(crate) use link::Link;
+use mapped::Mapped;
 pub(crate) use output::{HostOutput, HostTarget, address_of};
 pub(crate) use pipeline::{Arrays, Chunking, StagePool, StagingPipeline};
 pub(crate) use stage::{Stage, bytes_of_places, places_of};
@@ -188,6 +190,7 @@ pub(crate) struct Workspace {
     mirror: PinnedBuffer<u64>,
     /// A list on its way to the device, aligned to vectors; there once it was needed.
     list: Option<PinnedBuffer<u128>>,
+    mapped: Mapped,
     /// What takes large arrays of the host to the device and back; none if this is itself a stage's.
     stages: Option<Arc<StagePool>>,
     /// Whether something may have been queued since the last wait.
@@ -215,6 +218,7 @@ impl Workspace {
             counters_are_zero: true,
             mirror: PinnedBuffer::zeroed(device, COUNTERS)?,
             list: None,
+            mapped: Mapped::default(),
             stages,
             busy: AtomicBool::new(false),
             awaited: None,

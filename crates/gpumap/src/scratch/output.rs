@@ -2,7 +2,6 @@
 
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::Ordering::Relaxed;
 
 use bytemuck::Pod;
 
@@ -16,10 +15,10 @@ use crate::output::{Output, Sink};
 /// A result that is being made, for a vector of the host.
 #[derive(Debug)]
 pub(crate) struct HostOutput<T> {
-    ptr: *mut T,
-    len: usize,
+    pub(super) ptr: *mut T,
+    pub(super) len: usize,
     /// On the CPU what kernels write to. On CUDA a vector with room, or none yet.
-    host: Option<Vec<T>>,
+    pub(super) host: Option<Vec<T>>,
 }
 
 impl<T> HostOutput<T> {
@@ -32,9 +31,9 @@ impl<T> HostOutput<T> {
 /// A result that is being made, for memory of the caller.
 #[derive(Debug)]
 pub(crate) struct HostTarget<'a, T> {
-    ptr: *mut T,
+    pub(super) ptr: *mut T,
     /// Where it is copied to afterwards.
-    host: Option<&'a mut [T]>,
+    pub(super) host: Option<&'a mut [T]>,
 }
 
 impl<'a, T: Pod> HostTarget<'a, T> {
@@ -310,21 +309,6 @@ impl Workspace {
         unsafe { self.download(Arrays::New, [(bytes, from.cast())]) }?;
         // SAFETY: the copy has ended, so `len` elements are written; `T` takes any bytes.
         unsafe { vec.set_len(len) };
-        Ok(())
-    }
-
-    /// Waits for everything queued, and copies arrays of the device to the host.
-    ///
-    /// # Safety
-    /// Each leads to as many bytes of the device as there are places.
-    unsafe fn download<'a>(
-        &mut self,
-        host: Arrays,
-        arrays: impl IntoIterator<Item = (&'a mut [MaybeUninit<u8>], *const u8)>,
-    ) -> Result<()> {
-        // SAFETY: passed on.
-        unsafe { self.link().download(host, arrays) }?;
-        self.busy.store(false, Relaxed);
         Ok(())
     }
 }

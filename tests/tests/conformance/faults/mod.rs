@@ -3,6 +3,7 @@
 
 mod arena;
 mod chained;
+mod few;
 mod files;
 mod large;
 mod lost;
