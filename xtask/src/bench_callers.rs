@@ -13,8 +13,8 @@ use crate::report_text::{self, rounded};
 use crate::tables;
 use crate::workspace::Workspace;
 
-/// Where the figures go.
-const DATA: &str = "docs/data/callers.json";
+/// The report that the figures become.
+const NAME: &str = "callers.json";
 
 /// Which figures.
 #[derive(clap::Args)]
@@ -41,7 +41,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     };
     let text = text_of(&report, date.trim(), options.note.as_deref());
     let text = text.with_context(|| format!("{name} is not of `gpumap-bench callers`"))?;
-    fs::write(workspace.root.join(DATA), text)?;
+    fs::write(workspace.root.join(tables::DATA).join(NAME), text)?;
     tables::write(workspace)
 }
 
