@@ -13,14 +13,15 @@ use crate::report_text::{self, rounded};
 use crate::tables;
 use crate::workspace::Workspace;
 
-/// Where the figures go.
-const DATA: &str = "docs/data/callers.json";
+/// The report that the figures become.
+const NAME: &str = "callers.json";
 
 /// Which figures.
 #[derive(clap::Args)]
 pub struct Options {
-    /// What `gpumap-bench callers --output FILE` wrote.
-    figures: PathBuf,
+    /// What `gpumap-bench callers --output FILE` wrote, in one run or in several on one machine.
+    #[arg(required = true)]
+    figures: Vec<PathBuf>,
     /// The day of the measurement, as 2026-11-29 [default: today].
     #[arg(long)]
     date: Option<String>,
@@ -31,23 +32,39 @@ pub struct Options {
 
 /// Runs the command.
 pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
-    let name = options.figures.display();
-    let figures = fs::read(&options.figures).with_context(|| format!("cannot read {name}"))?;
-    let report: Value =
-        serde_json::from_slice(&figures).with_context(|| format!("{name} is not a report"))?;
+    let read = |path: &PathBuf| -> Result<Value> {
+        let name = path.display();
+        let figures = fs::read(path).with_context(|| format!("cannot read {name}"))?;
+        serde_json::from_slice(&figures).with_context(|| format!("{name} is not a report"))
+    };
+    let reports = options.figures.iter().map(read);
+    let reports = reports.collect::<Result<Vec<_>>>()?;
     let date = match &options.date {
         Some(date) => date.clone(),
         None => String::from_utf8(capture(Command::new("date").arg("+%F"))?.stdout)?,
     };
-    let text = text_of(&report, date.trim(), options.note.as_deref());
-    let text = text.with_context(|| format!("{name} is not of `gpumap-bench callers`"))?;
-    fs::write(workspace.root.join(DATA), text)?;
+    let text = text_of(&reports, date.trim(), options.note.as_deref());
+    let text = text.context("not the figures of `gpumap-bench callers`")?;
+    fs::write(workspace.root.join(tables::DATA).join(NAME), text)?;
     tables::write(workspace)
 }
 
-/// The file of a report.
-fn text_of(report: &Value, date: &str, note: Option<&str>) -> Result<String> {
-    let rows = report["rows"].as_array().context("no rows")?;
+/// The file of some reports, which are of one machine.
+fn text_of(reports: &[Value], date: &str, note: Option<&str>) -> Result<String> {
+    let first = reports.first().context("no report")?;
+    let (mut rows, mut commands) = (Vec::new(), Vec::new());
+    for report in reports {
+        for name in ["device", "runs", "time_ms", "load"] {
+            let is_same = !report[name].is_null() && report[name] == first[name];
+            ensure!(
+                is_same,
+                "no {name}, or another one than in the first report"
+            );
+        }
+        rows.extend(report["rows"].as_array().context("no rows")?);
+        let command = report["command"].as_str().context("no command")?;
+        commands.push(format!("gpumap-bench {}", without_output(command)));
+    }
     ensure!(!rows.is_empty(), "no rows");
     let row_of = |row: &Value| {
         let mut short = json!({
@@ -60,20 +77,29 @@ fn text_of(report: &Value, date: &str, note: Option<&str>) -> Result<String> {
         }
         Ok(short)
     };
-    let rows = rows.iter().map(row_of).collect::<Result<Vec<_>>>()?;
-    let command = report["command"].as_str().context("no command")?;
+    let rows = rows.into_iter().map(row_of).collect::<Result<Vec<_>>>()?;
     let mut head = vec![
         ("title", json!("Calls with few keys by many threads")),
-        ("device", report["device"].clone()),
+        ("device", first["device"].clone()),
         ("date", json!(date)),
     ];
     head.extend(note.map(|note| ("note", json!(note))));
-    for name in ["runs", "time_ms", "load"] {
-        ensure!(!report[name].is_null(), "no {name}");
-        head.push((name, report[name].clone()));
-    }
-    head.push(("command", json!(format!("gpumap-bench {command}"))));
+    head.extend(["runs", "time_ms", "load"].map(|name| (name, first[name].clone())));
+    head.push(("command", json!(commands.join("; "))));
     Ok(report_text::of(&head, &rows))
+}
+
+/// Arguments without the file that the figures went to.
+fn without_output(command: &str) -> String {
+    let mut words = command.split(' ');
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        match word {
+            "-o" | "--output" => drop(words.next()),
+            _ => kept.push(word),
+        }
+    }
+    kept.join(" ")
 }
 
 #[cfg(test)]
@@ -86,10 +112,13 @@ mod tests {
             json!({"name": "gpumap, get of 64", "ms": 0.001_234_567, "n": 64, "ceiling_ms": 0.0005, "ratio": 0.4}),
             json!({"name": "scc, get of 64", "ms": 2.0, "n": 64, "ceiling_ms": null, "ratio": null}),
         ];
-        let report = json!({
-            "device": "a CPU", "runs": 3, "time_ms": 20, "load": 0.8, "command": "callers -n 9", "rows": rows,
-        });
-        let text = text_of(&report, "2026-11-29", Some("N")).unwrap();
+        let report = |rows: &[Value]| {
+            json!({
+                "device": "a CPU", "runs": 3, "time_ms": 20, "load": 0.8, "command": "callers -o f.json -n 9", "rows": rows,
+            })
+        };
+        let reports = [report(&rows[..1]), report(&rows[1..])];
+        let text = text_of(&reports, "2026-11-29", Some("N")).unwrap();
         let back: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(
             back["rows"],
@@ -98,9 +127,18 @@ mod tests {
                 {"name": "scc, get of 64", "ms": 2.0, "n": 64},
             ])
         );
-        assert_eq!(back["command"], "gpumap-bench callers -n 9");
+        let command = "gpumap-bench callers -n 9";
+        assert_eq!(back["command"], format!("{command}; {command}"));
         assert_eq!((&back["note"], &back["load"]), (&json!("N"), &json!(0.8)));
-        assert!(text_of(&json!({"rows": rows}), "", None).is_err());
-        assert!(text_of(&json!({"rows": []}), "", None).is_err());
+        let mut other = report(&rows);
+        other["device"] = json!("another CPU");
+        for wrong in [
+            &[reports[0].clone(), other][..],
+            &[json!({"rows": rows})],
+            &[report(&[])],
+            &[],
+        ] {
+            assert!(text_of(wrong, "", None).is_err(), "{wrong:?}");
+        }
     }
 }

@@ -14,8 +14,10 @@ pub fn of(head: &[(&str, Value)], rows: &[Value]) -> String {
 
 /// Milliseconds with six digits: more are those of the clock.
 pub fn rounded(ms: f64) -> f64 {
-    let digits = 5 - ms.abs().max(f64::MIN_POSITIVE).log10().floor() as i32;
-    let scale = 10f64.powi(digits.max(0));
+    if ms == 0.0 {
+        return ms;
+    }
+    let scale = 10f64.powi((5 - ms.abs().log10().floor() as i32).max(0));
     (ms * scale).round() / scale
 }
 

@@ -17,7 +17,7 @@ use crate::workspace::Workspace;
 use lines::Lines;
 
 /// The reports, and what the tables are made of.
-const DATA: &str = "docs/data";
+pub const DATA: &str = "docs/data";
 
 /// The page of a group that names none. Tables of a page stand between [`BEGIN`] and [`END`].
 const PAGE: &str = "docs/performance.md";

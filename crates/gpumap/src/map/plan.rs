@@ -56,6 +56,14 @@ pub(super) struct Plan {
     pub is_sorted: bool,
 }
 
+impl Plan {
+    /// As it comes.
+    pub const AS_IT_COMES: Self = Self {
+        pages: None,
+        is_sorted: false,
+    };
+}
+
 /// How a command is run.
 pub(super) fn plan(
     command: &Command,
@@ -173,6 +181,39 @@ mod tests {
         ] {
             let planned = [49, 199, 500, 501].map(|len| ways(kind, len, as_is));
             assert_eq!(planned, [small, middle, large, too_many], "{kind:?}");
+        }
+    }
+
+    /// So nothing has to be known of the table.
+    #[test]
+    fn small_batches_come_as_they_are_whatever_the_table() {
+        for sizes in [[100, 200, 50], [30, 200, 50], [100, 20, 50]] {
+            let tuning = Tuning::from(sizes);
+            let most = sizes.into_iter().min().unwrap();
+            assert_eq!(
+                [most - 1, most].map(|len| tuning.is_small(len)),
+                [true, false]
+            );
+            for kind in [
+                Kind::Insert,
+                Kind::Merge(Update::Add),
+                Kind::Get,
+                Kind::Remove,
+            ] {
+                for (len, pairs) in (0..most).flat_map(|len| [(len, 0), (len, 500)]) {
+                    let command = Command {
+                        values: ptr::dangling(),
+                        ..Command::of(kind, PAIR, len)
+                    };
+                    let table = TableInfo {
+                        len: pairs,
+                        bytes: u64::MAX,
+                        ..table().0
+                    };
+                    let plan = plan(&command, BatchInfo::of(&command), &table, &tuning);
+                    assert_eq!(plan, Plan::AS_IT_COMES, "{kind:?} of {len}");
+                }
+            }
         }
     }
 

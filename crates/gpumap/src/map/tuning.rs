@@ -115,6 +115,11 @@ impl Tuning {
         }
     }
 
+    /// Whether a batch of so many pairs is too small for any other way than as it comes.
+    pub(super) fn is_small(&self, pairs: usize) -> bool {
+        pairs < self.build.min(self.fill).min(self.bins)
+    }
+
     /// Whether an empty map of so many slots is built from a batch of so many pairs.
     pub(super) fn builds(&self, pairs: usize, slots: usize) -> bool {
         pairs >= self.build && slots / pairs.max(1) <= self.build_slots_per_pair

@@ -40,6 +40,10 @@ pub(super) struct Parts {
 impl Core {
     /// How a command is run on the map as it is.
     pub(in crate::map) fn plan(&self, command: &Command, batch: BatchInfo) -> plan::Plan {
+        // First: to count pairs reads what each thread has counted, and calls with few keys write there.
+        if self.tuning.is_small(command.len) {
+            return plan::Plan::AS_IT_COMES;
+        }
         let occupancy = &self.state.occupancy;
         let slots = self.slots();
         let table = TableInfo {
