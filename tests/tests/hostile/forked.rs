@@ -17,7 +17,7 @@ use gpumap::{Buffer, Device, Error, Map, PinnedBuffer, Stream, op};
 use gpumap_test_skips::{skip, wished_device};
 use gpumap_tests::device::targets;
 
-use crate::verbs::{Hostile, make_on};
+use crate::verbs::{Hostile, Kind, make_on};
 use crate::{case, for_each_kind};
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -130,11 +130,16 @@ fn calls_every_method<M: Hostile>(is_gpu: bool) {
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
     // A process that was forked by a forked one.
-    let verbs = M::verbs();
-    let some = if is_gpu { &verbs[..1] } else { &verbs };
     forked(M::NAME, || {
         forked(M::NAME, || {
-            some.iter().for_each(|verb| (verb.run)(&map).unwrap())
+            for verb in M::verbs() {
+                match (is_gpu, verb.kind) {
+                    (false, _) => (verb.run)(&map).unwrap(),
+                    (true, Kind::Looks) => expect_forked(verb.name, (verb.run)(&map)),
+                    // A change that fails may leave the map poisoned for those that follow.
+                    _ => {}
+                }
+            }
         });
     });
     // To drop it there takes no device.
