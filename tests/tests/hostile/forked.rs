@@ -184,7 +184,7 @@ case! { what_is_left_of_a_gpu_is_an_error within 120: || {
     let mut graph = map.graph(&stream);
     let mut record = graph.record();
     let (mut values, mut found) = (Buffer::zeroed(&stream, 1_000).unwrap(), Buffer::zeroed(&stream, 1_000).unwrap());
-    record.get_into(&keys, &mut values, &mut found).unwrap();
+    record.get_into(keys, &mut values, &mut found).unwrap();
     record.launch().unwrap().wait().unwrap();
     let event = gpumap::Event::new(&gpu).unwrap();
     event.record(&stream).unwrap();
