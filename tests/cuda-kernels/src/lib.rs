@@ -10,8 +10,8 @@ use cuda_std::{shared_array, warp};
 /// Threads of a block of [`block_sums`], a power of two.
 pub const SUM_THREADS: u32 = 256;
 
-/// How many elements a lane of [`filter`] takes.
-pub const FILTER_ROUNDS: usize = 16;
+/// How many numbers a thread of [`filter`] has of each tile.
+pub const FILTER_ROUNDS: usize = 8;
 
 /// `sum[i] = a[i] + b[i]`, a thread for each.
 ///
@@ -54,47 +54,80 @@ pub unsafe fn block_sums(numbers: &[u32], sums: *mut u32) {
     }
 }
 
-/// Copies the numbers below `limit`, in any order, and counts them: one atomic for all lanes and rounds of a warp.
+/// Copies the numbers below `limit`, in any order, and counts them.
+///
+/// Aggregated by warp and by block: a warp takes its part of the block's with one atomic in shared memory, the block its part of all with one in
+/// global memory. Meanwhile the numbers of the block's next tile are on their way.
 ///
 /// # Safety
-/// Blocks are whole warps, with [`FILTER_ROUNDS`] numbers for each thread; `kept` has room for all that are below, `count` was set to 0.
+/// Blocks are whole warps, any number of them; `kept` has room for all that are below, `count` was set to 0.
 #[kernel]
 pub unsafe fn filter(numbers: &[u64], limit: u64, kept: *mut u64, count: *mut u64) {
     const LANES: usize = 32;
     const ALL: u32 = !0;
+    let of_block = shared_array![u32; 1];
+    let begin = shared_array![u64; 1];
+    let t = thread::thread_idx_x();
     let lane = warp::lane_id();
-    let warp = thread::index_1d() as usize / LANES;
-    let first = warp * (FILTER_ROUNDS * LANES) + lane as usize;
-
-    let mut values = [u64::MAX; FILTER_ROUNDS];
-    let mut lanes = [0; FILTER_ROUNDS];
-    let mut total = 0;
-    // SAFETY: all lanes of the warp come here; indices are below the lengths.
+    let tile = thread::block_dim_x() as usize * FILTER_ROUNDS;
+    let stride = thread::grid_dim_x() as usize * tile;
+    let mut first = thread::block_idx_x() as usize * tile;
+    let mut mine = first + t as usize / LANES * (LANES * FILTER_ROUNDS) + lane as usize;
+    let mut next = numbers_of(numbers, mine);
+    // SAFETY: all threads of a block go through as many tiles, and so reach each barrier and collective. A word of shared memory is
+    // written by one thread, or counted in, before a barrier, and read after it.
     unsafe {
-        for (round, value) in values.iter_mut().enumerate() {
-            let i = first + round * LANES;
-            if i < numbers.len() {
-                *value = *numbers.get_unchecked(i);
+        if t == 0 {
+            *of_block = 0;
+        }
+        thread::sync_threads();
+        while first < numbers.len() {
+            let values = next;
+            let mut lanes = [0; FILTER_ROUNDS];
+            let mut of_warp = 0;
+            for round in 0..FILTER_ROUNDS {
+                // Those beyond the end are not below any limit.
+                lanes[round] = warp::warp_vote_ballot(ALL, values[round] < limit);
+                of_warp += lanes[round].count_ones();
             }
-        }
-        for round in 0..FILTER_ROUNDS {
-            let is_there = first + round * LANES < numbers.len();
-            lanes[round] = warp::warp_vote_ballot(ALL, is_there && values[round] < limit);
-            total += lanes[round].count_ones();
-        }
-        let mut at = 0;
-        if lane == 0 {
-            at = mid::atomic_fetch_add_u64_device(count, Relaxed, total.into());
-        }
-        let (mut at, _) = warp::warp_shuffle_idx(ALL, at, 0, 32);
-        for round in 0..FILTER_ROUNDS {
-            if lanes[round] >> lane & 1 != 0 {
-                let below = lanes[round] & ((1 << lane) - 1);
-                *kept.add(at as usize + below.count_ones() as usize) = values[round];
+            first += stride;
+            mine += stride;
+            next = numbers_of(numbers, mine);
+            let mut at = 0;
+            if lane == 0 {
+                at = mid::atomic_fetch_add_u32_block(of_block, Relaxed, of_warp);
             }
-            at += u64::from(lanes[round].count_ones());
+            thread::sync_threads();
+            if t == 0 {
+                *begin = mid::atomic_fetch_add_u64_device(count, Relaxed, (*of_block).into());
+                *of_block = 0;
+            }
+            thread::sync_threads();
+            let (at, _) = warp::warp_shuffle_idx(ALL, at, 0, 32);
+            let mut at = kept.add(*begin as usize + at as usize);
+            for round in 0..FILTER_ROUNDS {
+                if lanes[round] >> lane & 1 != 0 {
+                    let below = lanes[round] & ((1 << lane) - 1);
+                    *at.add(below.count_ones() as usize) = values[round];
+                }
+                at = at.add(lanes[round].count_ones() as usize);
+            }
         }
     }
+}
+
+/// The numbers of a thread: every 32nd from `first` on, and the largest for those beyond the end.
+#[inline(always)]
+fn numbers_of(numbers: &[u64], first: usize) -> [u64; FILTER_ROUNDS] {
+    let mut values = [u64::MAX; FILTER_ROUNDS];
+    for (round, value) in values.iter_mut().enumerate() {
+        let i = first + round * 32;
+        if i < numbers.len() {
+            // SAFETY: it is below the length.
+            *value = unsafe { *numbers.get_unchecked(i) };
+        }
+    }
+    values
 }
 
 pub mod all;

@@ -76,30 +76,41 @@ fn three_kernels_of_rust_cuda() {
         assert_eq!(sums.to_vec().expect("the sums"), expected);
 
         let limit = u64::MAX / 3;
-        let of_whole = Buffer::from_slice(stream, &whole).expect("an input");
-        let mut kept = Buffer::<u64>::zeroed(stream, N).expect("an output");
-        let mut count = Buffer::<u64>::zeroed(stream, 1).expect("an output");
-        let args = FilterArgs {
-            numbers: of_whole.as_ptr(),
-            numbers_len: N,
-            limit,
-            kept: kept.as_mut_ptr(),
-            count: count.as_mut_ptr(),
-        };
-        let grid = Grid::covering(N.div_ceil(FILTER_ROUNDS) as u64, 128);
-        // SAFETY: as above.
-        unsafe { FILTER.launch(stream, grid, args) }.expect("filter");
-        let count = count.to_vec().expect("the count")[0] as usize;
-        let mut found = kept.to_vec().expect("what was kept");
-        found.truncate(count);
-        found.sort_unstable();
         let primitives = Primitives::new(stream.device());
         let below = Predicate::Less(limit);
-        let mut expected = primitives
-            .filter(&whole[..], below, Order::Stable)
-            .expect("a filter");
-        expected.sort_unstable();
-        assert_eq!(found, expected);
+        let of_whole = Buffer::from_slice(stream, &whole).expect("an input");
+        let tiles = |n: usize, threads| Grid::covering(n.div_ceil(FILTER_ROUNDS) as u64, threads);
+        // Tiles for each block: one, at most one, several, of which the last ones may have no numbers, and all.
+        for (n, grid) in [
+            (N, tiles(N, 128)),
+            (N, Grid::new(64, 256)),
+            (N, Grid::new(3, 128)),
+            (N, Grid::new(1, 32)),
+            (1, Grid::new(2, 64)),
+            (0, Grid::new(2, 64)),
+        ] {
+            let mut kept = Buffer::<u64>::zeroed(stream, N).expect("an output");
+            let mut count = Buffer::<u64>::zeroed(stream, 1).expect("an output");
+            let args = FilterArgs {
+                numbers: of_whole.as_ptr(),
+                numbers_len: n,
+                limit,
+                kept: kept.as_mut_ptr(),
+                count: count.as_mut_ptr(),
+            };
+            // SAFETY: as above.
+            unsafe { FILTER.launch(stream, grid, args) }.expect("filter");
+            let count = count.to_vec().expect("the count")[0] as usize;
+            let mut found = kept.to_vec().expect("what was kept");
+            assert!(found[count..].iter().all(|&it| it == 0), "{n}, {grid:?}");
+            found.truncate(count);
+            found.sort_unstable();
+            let mut expected = primitives
+                .filter(&whole[..n], below, Order::Stable)
+                .expect("a filter");
+            expected.sort_unstable();
+            assert_eq!(found, expected, "{n}, {grid:?}");
+        }
     });
 }
 

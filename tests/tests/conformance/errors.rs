@@ -1,7 +1,11 @@
 //! Errors: each has the figures that say why, comes before anything is written, and leaves the
 //! map and the device as they were.
 
-use gpumap::executor::Config;
+use std::sync::Mutex;
+
+use gpumap::executor::{Config, FaultKind};
+use gpumap::simt::kernel::{Grid, Launcher};
+use gpumap::simt::{kernel, kernel_args};
 use gpumap::{Buffer, Device, Error, Key, Map, Merge, Numeric, Result, Setting, Stream};
 use gpumap_tests::scheduled::{on_limited_steps, overcommitted_map};
 use gpumap_tests::{
@@ -314,4 +318,64 @@ fn a_write_on_a_stream_that_fails_half_way_poisons_the_map_too() {
             assert_holds(&map, &few.bits().collect());
         }
     });
+}
+
+kernel_args! {
+    /// Arguments of [`CALL`].
+    struct CallArgs {
+        /// What is called: a `&(dyn Fn() + Sync)`.
+        work: *const u8,
+    }
+}
+
+kernel! {
+    /// Calls the host's own code, as only a kernel on the CPU can.
+    static CALL = fn errors_call(args: CallArgs) by block {
+        // SAFETY: it lives until the launch has ended.
+        unsafe { (*args.work.cast::<&(dyn Fn() + Sync)>())() };
+    }
+}
+
+/// A batch of one block is run at once, another one on a stream.
+#[test]
+fn a_change_that_breaks_in_its_kernel_poisons_the_map_whatever_its_size() {
+    let stream = Stream::new(&Device::cpu()).unwrap();
+    for len in [1, 200, 300] {
+        let map = Map::<u64, u64>::with_capacity(&Device::cpu(), 1_000).unwrap();
+        let Batch { keys, values, .. } = Batch::<u64, u64>::numbered(0..len, 1);
+        map.insert(&keys, &values).unwrap();
+        let changes: [(&str, &(dyn Fn() -> Result<()> + Sync)); 4] = [
+            ("upsert", &|| map.upsert(&keys, &values).map(drop)),
+            ("merge", &|| map.merge(&keys, 1, Merge::Add).map(drop)),
+            ("update", &|| map.update(&keys, &values).map(drop)),
+            ("remove", &|| map.remove(&keys).map(drop)),
+        ];
+        for (name, change) in changes {
+            let outcomes = Mutex::new(Vec::new());
+            // A kernel that is launched by a kernel is refused, with a fault.
+            let work: &(dyn Fn() + Sync) = &|| {
+                let made = [map.get(&keys).map(drop), change()];
+                outcomes.lock().unwrap().extend(made);
+            };
+            let args = CallArgs {
+                work: (&raw const work).cast(),
+            };
+            // SAFETY: the work is there until the stream has been waited for.
+            unsafe { stream.launch(&CALL, Grid::new(1, 1), args) }.unwrap();
+            stream.synchronize().unwrap();
+            let outcomes = outcomes.into_inner().unwrap();
+            assert_eq!(outcomes.len(), 2, "{name} of {len}");
+            for outcome in outcomes {
+                let is_fault = matches!(&outcome, Err(Error::Kernel(fault)) if fault.kind == FaultKind::NestedLaunch);
+                assert!(is_fault, "{name} of {len}: {outcome:?}");
+            }
+            let found = map.get(&keys);
+            assert!(
+                matches!(found, Err(Error::Poisoned)),
+                "{name} of {len}: {found:?}"
+            );
+            map.clear().unwrap();
+            assert_eq!(map.insert(&keys, &values).unwrap(), keys.len());
+        }
+    }
 }

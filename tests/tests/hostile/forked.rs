@@ -1,5 +1,6 @@
 //! What a forked process may do with the maps, devices and streams that it has from the one before: all of it, on the CPU. Only what
-//! was queued when it was forked never ends there, and that is [`Error::Forked`].
+//! was queued when it was forked never ends there, and that is [`Error::Forked`]. So is every use of a GPU, which stays with the process
+//! that opened it.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,17 +10,25 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use gpumap::primitives::{Op, Primitives};
 use gpumap::simt::kernel::{Grid, Launcher};
 use gpumap::simt::{atomic, kernel, kernel_args};
-use gpumap::{Buffer, Device, Error, Map, Stream, op};
+use gpumap::{Buffer, Device, Error, Map, PinnedBuffer, Stream, op};
+use gpumap_test_skips::{skip, wished_device};
+use gpumap_tests::device::targets;
 
-use crate::verbs::Hostile;
+use crate::verbs::{Hostile, Kind, make_on};
 use crate::{case, for_each_kind};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Does something in a forked process, which has to succeed within the limit.
 fn forked(what: &str, work: impl FnOnce()) {
+    try_forked(what, work).unwrap();
+}
+
+/// Does something in a forked process, and says what was wrong if that fails or takes longer than the limit.
+fn try_forked(what: &str, work: impl FnOnce()) -> Result<(), String> {
     // SAFETY: no other thread of this process is in a call, as each case has a process of its own; the forked one leaves by
     // `_exit`, and so runs nothing that belongs to the one before.
     let child = unsafe { libc::fork() };
@@ -43,45 +52,197 @@ fn forked(what: &str, work: impl FnOnce()) {
                 libc::kill(child, libc::SIGKILL);
                 libc::waitpid(child, &raw mut status, 0);
             }
-            panic!("{what} hangs in a forked process");
+            return Err(format!("{what} hangs in a forked process"));
         }
         thread::sleep(Duration::from_millis(1));
     }
-    assert!(
-        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
-        "{what} fails in a forked process: {status:#x}"
-    );
+    match libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0 {
+        true => Ok(()),
+        false => Err(format!("{what} fails in a forked process: {status:#x}")),
+    }
 }
 
-fn calls_every_method<M: Hostile>() {
+/// The GPU, if tests are to run on one; it is opened in this process.
+fn gpu() -> Option<Device> {
+    let target = targets().iter().find(|target| target.device().is_cuda());
+    target.map(|target| target.device().clone())
+}
+
+/// Whether an error, or what it comes from, is that of a fork.
+fn is_forked(error: &Error) -> bool {
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = next {
+        if let Some(Error::Forked { .. }) = error.downcast_ref() {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
+/// Methods that say what the host knows, or free what it has, without the device.
+const OF_THE_HOST: [&str; 16] = [
+    "device",
+    "len",
+    "lens",
+    "is_empty",
+    "capacity",
+    "byte_capacity",
+    "slots",
+    "submaps",
+    "load_factor",
+    "row_bound",
+    "ranks",
+    "owner",
+    "trim",
+    "fmt",
+    "run",
+    // Of keys with rows.
+    "stats",
+];
+
+/// Compares what a method returned in a forked process with what it has to.
+fn expect_forked(name: &str, outcome: gpumap::Result<()>) {
+    match outcome {
+        Ok(()) if OF_THE_HOST.contains(&name) => {}
+        Err(error) if is_forked(&error) => {}
+        outcome => panic!("{name}: {outcome:?}"),
+    }
+}
+
+fn calls_every_method<M: Hostile>(is_gpu: bool) {
     // All threads that calls start are there.
     let map = M::make();
     for verb in M::verbs() {
         (verb.run)(&map).unwrap();
     }
     let map = M::make();
+    let mut wrong = Vec::new();
     for verb in M::verbs() {
-        forked(&format!("{}::{}", M::NAME, verb.name), || {
-            (verb.run)(&map).unwrap();
-            (verb.run)(&M::make()).unwrap();
+        let outcome = try_forked(&format!("{}::{}", M::NAME, verb.name), || match is_gpu {
+            true => expect_forked(verb.name, (verb.run)(&map)),
+            false => {
+                (verb.run)(&map).unwrap();
+                (verb.run)(&M::make()).unwrap();
+            }
         });
+        wrong.extend(outcome.err());
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
     // A process that was forked by a forked one.
     forked(M::NAME, || {
         forked(M::NAME, || {
             for verb in M::verbs() {
-                (verb.run)(&map).unwrap();
+                match (is_gpu, verb.kind) {
+                    (false, _) => (verb.run)(&map).unwrap(),
+                    (true, Kind::Looks) => expect_forked(verb.name, (verb.run)(&map)),
+                    // A change that fails may leave the map poisoned for those that follow.
+                    _ => {}
+                }
             }
         });
     });
+    // To drop it there takes no device.
+    let map = Cell::new(Some(map));
+    forked(&format!("the drop of a {}", M::NAME), || drop(map.take()));
+    let map = map.take().unwrap();
     // Nothing of that has come back.
     for verb in M::verbs() {
         (verb.run)(&map).unwrap();
     }
 }
 
+fn calls_every_method_on_the_cpu<M: Hostile>() {
+    calls_every_method::<M>(false);
+}
+
 case! { every_method_of_every_kind within 240: || {
-    for_each_kind!(calls_every_method);
+    for_each_kind!(calls_every_method_on_the_cpu);
+} }
+
+fn calls_every_method_on_a_gpu<M: Hostile>() {
+    calls_every_method::<M>(true);
+}
+
+case! { every_method_of_every_kind_on_a_gpu within 240: || {
+    let Some(gpu) = gpu() else { return };
+    make_on(&gpu);
+    for_each_kind!(calls_every_method_on_a_gpu);
+} }
+
+case! { what_is_left_of_a_gpu_is_an_error within 120: || {
+    let Some(gpu) = gpu() else { return };
+    let stream = Stream::new(&gpu).unwrap();
+    // So large that they go through page-locked memory, which has been used before.
+    let numbers: Vec<u64> = (0..1 << 20).collect();
+    let map = Map::<u64, u64>::new(&gpu).unwrap();
+    map.insert(&numbers, &numbers).unwrap();
+    assert_eq!(map.get(&numbers).unwrap().len(), numbers.len());
+    let buffer = Buffer::from_slice(&stream, &numbers).unwrap();
+    let keys = buffer.slice(..1_000).unwrap();
+    let on = map.on(&stream);
+    let mut graph = map.graph(&stream);
+    let mut record = graph.record();
+    let (mut values, mut found) = (Buffer::zeroed(&stream, 1_000).unwrap(), Buffer::zeroed(&stream, 1_000).unwrap());
+    record.get_into(keys, &mut values, &mut found).unwrap();
+    record.launch().unwrap().wait().unwrap();
+    let event = gpumap::Event::new(&gpu).unwrap();
+    event.record(&stream).unwrap();
+    stream.synchronize().unwrap();
+    let pinned = PinnedBuffer::<u64>::zeroed(&gpu, 1_000).unwrap();
+    let primitives = Primitives::new(&gpu);
+    primitives.reduce(&numbers[..], Op::Add, 0).unwrap();
+    let pending = Cell::new(Some(on.submit(op::get(&keys)).unwrap()));
+    let (pinned, mine) = (Cell::new(Some(pinned)), Cell::new(Some(buffer.slice(..).unwrap())));
+    let failed = |what: &str, outcome: Result<(), Error>| {
+        let error = outcome.expect_err(what);
+        assert!(is_forked(&error), "{what}: {error:?}");
+    };
+    forked("what is left of a GPU", || {
+        failed("a large lookup", map.get(&numbers).map(drop));
+        failed("a large change", map.upsert(&numbers, &numbers).map(drop));
+        // Nothing has happened to the map.
+        failed("a small change", map.insert(&[1], &[2]).map(drop));
+        failed("a lookup on a stream", on.submit(op::get(&keys)).map(drop));
+        failed("a call in flight", pending.take().unwrap().wait().map(drop));
+        failed("a new stream", Stream::new(&gpu).map(drop));
+        failed("an event", event.record(&stream));
+        failed("a new event", gpumap::Event::new(&gpu).map(drop));
+        failed("a wait for an event", event.synchronize());
+        failed("a question to an event", event.is_done().map(drop));
+        failed("a large copy to the host", mine.take().unwrap().to_vec().map(drop));
+        failed("a copy to the host", keys.to_vec().map(drop));
+        failed("a buffer", Buffer::from_slice(&stream, &numbers).map(drop));
+        failed("page-locked memory", PinnedBuffer::<u64>::zeroed(&gpu, 10).map(drop));
+        failed("a primitive", primitives.reduce(&numbers[..], Op::Add, 0).map(drop));
+        failed("a map", Map::<u64, u64>::new(&gpu).map(drop));
+        failed("the device", gpu.info().map(drop));
+        failed("the same device", Device::cuda(0).map(drop));
+        // What the process before has is not freed, by this one.
+        drop(pinned.take());
+        let cpu = Map::<u64, u64>::new(&Device::cpu()).unwrap();
+        assert_eq!(cpu.insert(&[1, 2], &[10, 20]).unwrap(), 2);
+    });
+    assert_eq!(pending.take().unwrap().wait().unwrap().len(), 1_000);
+    assert_eq!(map.get(&[7]).unwrap(), [Some(7)]);
+    assert_eq!(pinned.take().unwrap()[999], 0);
+} }
+
+case! { a_gpu_that_is_opened_after_the_fork_works within 120: || {
+    let wish = wished_device();
+    if !matches!(wish.as_str(), "" | "cuda") {
+        return;
+    }
+    // The driver has not been initialised in this process.
+    forked("a GPU", || match Device::cuda(0) {
+        Ok(gpu) => {
+            let map = Map::<u64, u64>::new(&gpu).unwrap();
+            assert_eq!(map.insert(&[1, 2], &[10, 20]).unwrap(), 2);
+            assert_eq!(map.get(&[2, 3]).unwrap(), [Some(20), None]);
+        }
+        Err(error) if wish == "cuda" => panic!("{error}"),
+        Err(error) => skip(&format!("no CUDA device in a forked process: {error}")),
+    });
 } }
 
 case! { large_batches_use_threads_again within 60: || {
@@ -168,7 +329,6 @@ case! { what_was_queued_never_ends_and_says_so within 30: || {
     event.record(&stream).unwrap();
     // The thread of the stream is in the kernel.
     thread::sleep(Duration::from_millis(100));
-    let is_forked = |error: &Error| matches!(error, Error::Forked { .. });
     forked("work that was queued", || {
         assert!(is_forked(&event.synchronize().unwrap_err()));
         assert!(is_forked(&found.take().unwrap().wait().unwrap_err()));

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
+use std::sync::Mutex;
+use std::time::Duration;
 
 use gpumap::bytemuck::Zeroable;
 use gpumap::map_ref::MapRef;
@@ -65,16 +67,30 @@ macro_rules! for_each_kind {
     };
 }
 
+/// The device of the maps that are made from now on, if it is not the CPU.
+static DEVICE: Mutex<Option<Device>> = Mutex::new(None);
+
+/// Has maps made on a device, in this process.
+pub fn make_on(device: &Device) {
+    *DEVICE.lock().unwrap() = Some(device.clone());
+}
+
 fn device() -> Device {
-    Device::cpu()
+    let chosen = DEVICE.lock().unwrap().clone();
+    chosen.unwrap_or_else(Device::cpu)
 }
 
 fn ranks() -> Ranks {
-    Ranks::new(&[device(), device()]).unwrap()
+    let device = device();
+    let ranks = match device.is_cuda() {
+        true => Ranks::on_one(&device, 2, Duration::from_secs(60)),
+        false => Ranks::new(&[device.clone(), device]),
+    };
+    ranks.unwrap()
 }
 
-fn stream() -> Stream {
-    Stream::new(&device()).unwrap()
+fn stream() -> Result<Stream> {
+    Stream::new(&device())
 }
 
 /// A file to save to.
@@ -139,13 +155,13 @@ macro_rules! of_every_layout {
             $dumps save: |m| m.save(file()).map(drop);
             Gives save_to: |m| m.save_to(io::sink()).map(drop);
             Looks on: |m| {
-                let stream = stream();
+                let stream = stream()?;
                 let keys = Buffer::from_slice(&stream, &[1, 9])?;
                 let (mut values, mut found) = (Buffer::zeroed(&stream, 2)?, Buffer::zeroed(&stream, 2)?);
                 m.on(&stream).get_into(&keys, &mut values, &mut found)?.wait().map(drop)
             };
             Looks graph: |m| {
-                let stream = stream();
+                let stream = stream()?;
                 let keys = Buffer::from_slice(&stream, &[1, 9])?;
                 let (mut values, mut found) = (Buffer::zeroed(&stream, 2)?, Buffer::zeroed(&stream, 2)?);
                 let mut graph = m.graph(&stream);
@@ -154,12 +170,12 @@ macro_rules! of_every_layout {
                 verbs.launch()?.wait().map(drop)
             };
             Changes on: |m| {
-                let stream = stream();
+                let stream = stream()?;
                 let keys = Buffer::from_slice(&stream, &[1, 9])?;
                 m.on(&stream).insert(&keys, &Buffer::from_slice(&stream, &[$value; 2])?)?.wait().map(drop)
             };
             Changes graph: |m| {
-                let stream = stream();
+                let stream = stream()?;
                 let keys = Buffer::from_slice(&stream, &[1, 9])?;
                 let values = Buffer::from_slice(&stream, &[$value; 2])?;
                 let mut graph = m.graph(&stream);
@@ -215,8 +231,8 @@ impl Hostile for Map<u64, u64> {
                 m.apply_into(&each, &[1, 4], &[1, 1], &mut [0; 2], &mut [0; 2]).map(drop)
             };
             Changes retain_where: |m| m.retain_where(Predicate::Always, Predicate::Always).map(drop);
-            Changes launch_with: |m| m.launch_with(&stream(), 1, |_| Ok(())).map(drop);
-            Changes launch_unbounded: |m| m.launch_unbounded(&stream(), |_| Ok(())).map(drop);
+            Changes launch_with: |m| m.launch_with(&stream()?, 1, |_| Ok(())).map(drop);
+            Changes launch_unbounded: |m| m.launch_unbounded(&stream()?, |_| Ok(())).map(drop);
         }
     }
 
@@ -224,10 +240,10 @@ impl Hostile for Map<u64, u64> {
         callbacks! {
             launch_with, true, |m, work| {
                 let launch = |_: MapRef<u64, u64>| { work(); Ok(()) };
-                m.launch_with(&stream(), 1, launch).map(drop)
+                m.launch_with(&stream()?, 1, launch).map(drop)
             };
             launch_unbounded, true,
-                |m, work| m.launch_unbounded(&stream(), |_| { work(); Ok(()) }).map(drop);
+                |m, work| m.launch_unbounded(&stream()?, |_| { work(); Ok(()) }).map(drop);
             retain, true, |m, work| m.retain(|_, _| { work(); true }).map(drop);
             chunks, false, |m, work| m.chunks(1).try_for_each(|chunk| { work(); chunk.map(drop) });
             for_each_chunk, false, |m, work| m.for_each_chunk(1, |_| { work(); Ok(()) });
@@ -261,7 +277,7 @@ impl Hostile for Map<u64, ()> {
 
     fn callbacks() -> Vec<Callback<Self>> {
         callbacks! {
-            launch_with, true, |m, work| m.launch_with(&stream(), 1, |_| { work(); Ok(()) }).map(drop);
+            launch_with, true, |m, work| m.launch_with(&stream()?, 1, |_| { work(); Ok(()) }).map(drop);
         }
     }
 }
@@ -323,13 +339,13 @@ impl Hostile for ChainedMap<u32, u32> {
             Gives save: |m| m.save(file()).map(drop);
             Gives save_to: |m| m.save_to(io::sink()).map(drop);
             Looks on: |m| {
-                let stream = stream();
+                let stream = stream()?;
                 let keys = Buffer::from_slice(&stream, &[1, 9])?;
                 let (mut values, mut found) = (Buffer::zeroed(&stream, 2)?, Buffer::zeroed(&stream, 2)?);
                 m.on(&stream).get_into(&keys, &mut values, &mut found)?.wait().map(drop)
             };
             Looks graph: |m| {
-                let stream = stream();
+                let stream = stream()?;
                 let keys = Buffer::from_slice(&stream, &[1, 9])?;
                 let (mut values, mut found) = (Buffer::zeroed(&stream, 2)?, Buffer::zeroed(&stream, 2)?);
                 let mut graph = m.graph(&stream);
@@ -338,7 +354,7 @@ impl Hostile for ChainedMap<u32, u32> {
                 verbs.launch()?.wait().map(drop)
             };
             Changes on: |m| {
-                let stream = stream();
+                let stream = stream()?;
                 let keys = Buffer::from_slice(&stream, &[9])?;
                 m.on(&stream).remove(&keys)?.wait().map(drop)
             };
@@ -352,17 +368,17 @@ impl Hostile for ChainedMap<u32, u32> {
             Changes retain_where: |m| m.retain_where(Predicate::Always, Predicate::Always).map(drop);
             Changes compact: |m| m.compact().map(drop);
             Changes reserve: |m| m.reserve(1_000);
-            Changes launch_with: |m| m.launch_with(&stream(), 1, |_| Ok(())).map(drop);
-            Changes launch_unbounded: |m| m.launch_unbounded(&stream(), |_| Ok(())).map(drop);
+            Changes launch_with: |m| m.launch_with(&stream()?, 1, |_| Ok(())).map(drop);
+            Changes launch_unbounded: |m| m.launch_unbounded(&stream()?, |_| Ok(())).map(drop);
             Changes clear: |m| m.clear();
         }
     }
 
     fn callbacks() -> Vec<Callback<Self>> {
         callbacks! {
-            launch_with, true, |m, work| m.launch_with(&stream(), 1, |_| { work(); Ok(()) }).map(drop);
+            launch_with, true, |m, work| m.launch_with(&stream()?, 1, |_| { work(); Ok(()) }).map(drop);
             launch_unbounded, true,
-                |m, work| m.launch_unbounded(&stream(), |_| { work(); Ok(()) }).map(drop);
+                |m, work| m.launch_unbounded(&stream()?, |_| { work(); Ok(()) }).map(drop);
             save_to, true, |m, work| m.save_to(Calls(work)).map(drop);
         }
     }
@@ -382,13 +398,13 @@ impl Hostile for Map<u128, u64> {
             Gives, Looks, 1;
             Changes merge: |m| m.merge(&[1, 4], 1, Merge::Add).map(drop);
             Changes update_with: |m| m.update_with(&[1, 4], 1, Merge::Add).map(drop);
-            Changes launch_with_rows: |m| m.launch_with_rows(&stream(), |_| Ok(()));
+            Changes launch_with_rows: |m| m.launch_with_rows(&stream()?, |_| Ok(()));
         }
     }
 
     fn callbacks() -> Vec<Callback<Self>> {
         callbacks! {
-            launch_with_rows, true, |m, work| m.launch_with_rows(&stream(), |_| { work(); Ok(()) });
+            launch_with_rows, true, |m, work| m.launch_with_rows(&stream()?, |_| { work(); Ok(()) });
             for_each_chunk, true, |m, work| m.for_each_chunk(1, |_| { work(); Ok(()) });
             retain, true, |m, work| m.retain(|_, _| { work(); true }).map(drop);
             save_to, true, |m, work| m.save_to(Calls(work)).map(drop);
@@ -423,14 +439,14 @@ impl Hostile for RowMap<u64> {
             Gives for_each_chunk: |m| m.for_each_chunk(1, |_| Ok(()));
             Gives save: |m| m.save(file()).map(drop);
             Gives save_to: |m| m.save_to(io::sink()).map(drop);
-            Gives launch_with: |m| m.launch_with(&stream(), |_| Ok(()));
+            Gives launch_with: |m| m.launch_with(&stream()?, |_| Ok(()));
             Looks on: |m| {
-                let stream = stream();
+                let stream = stream()?;
                 let keys = Buffer::from_slice(&stream, &[1, 9])?;
                 m.on(&stream).get(&keys)?.wait().map(drop)
             };
             Looks graph: |m| {
-                let stream = stream();
+                let stream = stream()?;
                 let keys = Buffer::from_slice(&stream, &[1, 9])?;
                 let mut rows = Buffer::zeroed(&stream, 2)?;
                 let mut graph = m.graph(&stream);
@@ -439,7 +455,7 @@ impl Hostile for RowMap<u64> {
                 verbs.launch()?.wait().map(drop)
             };
             Changes on: |m| {
-                let stream = stream();
+                let stream = stream()?;
                 let keys = Buffer::from_slice(&stream, &[1, 9])?;
                 m.on(&stream).insert(&keys)?.wait().map(drop)
             };
@@ -458,7 +474,7 @@ impl Hostile for RowMap<u64> {
 
     fn callbacks() -> Vec<Callback<Self>> {
         callbacks! {
-            launch_with, true, |m, work| m.launch_with(&stream(), |_| { work(); Ok(()) });
+            launch_with, true, |m, work| m.launch_with(&stream()?, |_| { work(); Ok(()) });
             for_each_chunk, true, |m, work| m.for_each_chunk(1, |_| { work(); Ok(()) });
             save_to, true, |m, work| m.save_to(Calls(work)).map(drop);
         }
@@ -495,10 +511,10 @@ impl Hostile for StringRowMap {
             Gives for_each_chunk: |m| m.for_each_chunk(1, |_, _| Ok(()));
             Gives save: |m| m.save(file()).map(drop);
             Gives save_to: |m| m.save_to(io::sink()).map(drop);
-            Looks on: |m| m.on(&stream()).get(&["be", "not"])?.wait().map(drop);
+            Looks on: |m| m.on(&stream()?).get(&["be", "not"])?.wait().map(drop);
             // It has no operations that change the map.
-            Looks graph: |m| { m.graph(&stream()); Ok(()) };
-            Changes on: |m| m.on(&stream()).insert(&["be", "not"])?.wait().map(drop);
+            Looks graph: |m| { m.graph(&stream()?); Ok(()) };
+            Changes on: |m| m.on(&stream()?).insert(&["be", "not"])?.wait().map(drop);
             Changes insert: |m| m.insert(&["be", "not"]).map(drop);
             Changes insert_into: |m| m.insert_into(&["be", "not"], &mut [0; 2]).map(drop);
             Changes insert_with_outcome_into:

@@ -13,7 +13,8 @@ use crate::error::{Error, Result};
 use crate::memory::{HostBlock, bytes_of, host_block, host_zeroed, or_host_is_full};
 
 /// Host memory that is locked in place for a CUDA device, so that copies to and from it run at
-/// the full speed of the link and beside the host. Plain memory on the CPU. A slice in all else.
+/// the full speed of the link and beside the host. Plain memory on the CPU. A slice in all else. In a process that is forked later its
+/// elements must not be read or written: what is locked for a GPU need not be there.
 ///
 /// ```
 /// use gpumap::{Device, PinnedBuffer};

@@ -18,7 +18,7 @@ mod relaxed;
 mod streams;
 
 pub(crate) use context::{Context, Current};
-pub(crate) use driver::{check, cu, device_count, elapsed_ms};
+pub(crate) use driver::{check, cu, device_count, elapsed_ms, expect_own};
 pub(crate) use graph::{ExecutableGraph, KernelNodes};
 pub(crate) use module::Function;
 pub(crate) use peer::allow_peer;

@@ -13,6 +13,7 @@ pub(crate) fn allow_peer(user: &Context, owner: &Context) -> Result<()> {
     if user.handle() == owner.handle() {
         return Ok(());
     }
+    let current = user.enter()?;
     let mut can = 0;
     // SAFETY: the place is valid, both devices came from the driver.
     unsafe {
@@ -29,15 +30,13 @@ pub(crate) fn allow_peer(user: &Context, owner: &Context) -> Result<()> {
     if can == 0 {
         return Err(no_access);
     }
-    {
-        let _current = user.enter()?;
-        // SAFETY: a context is current and the other is alive; flags must be 0.
-        match unsafe { cudarc::driver::sys::cuCtxEnablePeerAccess(owner.handle(), 0) } {
-            CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => {}
-            CUresult::CUDA_ERROR_TOO_MANY_PEERS => return Err(no_access),
-            code => check("cuCtxEnablePeerAccess", code)?,
-        }
+    // SAFETY: a context is current and the other is alive; flags must be 0.
+    match unsafe { cudarc::driver::sys::cuCtxEnablePeerAccess(owner.handle(), 0) } {
+        CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => {}
+        CUresult::CUDA_ERROR_TOO_MANY_PEERS => return Err(no_access),
+        code => check("cuCtxEnablePeerAccess", code)?,
     }
+    drop(current);
     let Some(pool) = owner.pool() else {
         return Ok(());
     };

@@ -26,7 +26,7 @@ pub use info::{Backend, ComputeCapability, DeviceInfo, DriverVersion};
 pub(crate) use budget::Charge;
 pub(crate) use choice::{ordinal, threads, variable};
 
-use crate::cuda::{Context, PtxText, Symbol, until_answered};
+use crate::cuda::{Context, PtxText, Symbol, expect_own, until_answered};
 use crate::error::{Error, Result};
 use crate::raw::CUcontext;
 use crate::scratch::{Chunking, StagePool};
@@ -351,6 +351,15 @@ impl Device {
         // A callback of a stream must not call the device.
         let may_run = cpu.refusal.is_none() && !Scheduler::is_in_callback();
         (cpu.is_native() && is_plain && may_run).then(|| cpu.executor())
+    }
+
+    /// An error if the device stayed with the process that this one was forked from: neither it nor memory of the host that is locked
+    /// for it may be used here.
+    pub(crate) fn expect_own(&self) -> Result<()> {
+        match self.kind() {
+            Kind::Cpu(_) => Ok(()),
+            Kind::Cuda(_) => expect_own(),
+        }
     }
 
     /// What runs the work of streams later, on the CPU.

@@ -106,6 +106,8 @@ impl ScratchPool {
 
     /// A workspace for one call.
     pub(crate) fn take(&self) -> Result<Scratch<'_>> {
+        // Before its page-locked memory is touched, which may not be there in a forked process.
+        self.device.expect_own()?;
         let workspace = match self.idle() {
             Some(workspace) => workspace,
             None => Workspace::new(&self.device, Some(self.stages.clone()))?,

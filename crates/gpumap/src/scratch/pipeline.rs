@@ -97,9 +97,10 @@ impl StagePool {
         })
     }
 
-    /// Stages for a batch of so many bytes; none if it is not worth it, or others have all stages.
+    /// Stages for a batch of so many bytes; none if it is not worth it, or others have all stages. None either in a forked process, where
+    /// the page-locked memory of stages may not be there: what the caller does instead has the error.
     pub fn pipeline(self: &Arc<Self>, bytes: usize) -> Option<StagingPipeline> {
-        if bytes < self.chunking.from_bytes {
+        if bytes < self.chunking.from_bytes || self.device.expect_own().is_err() {
             return None;
         }
         let chunk_bytes = (bytes / CHUNKS)

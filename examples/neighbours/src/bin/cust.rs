@@ -108,8 +108,8 @@ fn kernels(stream: &CustStream) -> Result<(), Box<dyn Error>> {
         zeroed::<u64>(N)?,
         zeroed::<u64>(1)?,
     );
-    // A lane takes 16 numbers.
-    let grid = (N as u32).div_ceil(16 * block);
+    // Any number of blocks goes through all numbers.
+    let grid = 20u32;
     // SAFETY: as above, with room for all.
     unsafe {
         launch!(module.filter<<<grid, block, 0, stream>>>(

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use gpumap::primitives::{Order, Predicate, Primitives};
 use gpumap::{Buffer, Device, Stream};
-use gpumap_cuda_test_kernels::{FILTER, FILTER_ROUNDS, FilterArgs};
+use gpumap_cuda_test_kernels::{FILTER, FilterArgs};
 use gpumap_simt::kernel::Grid;
 
 const PTX: [&str; 2] = [
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let start = Instant::now();
             let found = match way {
                 0 => {
-                    count.copy_from_slice(&[0])?;
+                    count.fill_bytes(0)?;
                     let args = FilterArgs {
                         numbers: numbers.as_ptr(),
                         numbers_len: n,
@@ -49,7 +49,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                         kept: kept.as_mut_ptr(),
                         count: count.as_mut_ptr(),
                     };
-                    let grid = Grid::covering(n.div_ceil(FILTER_ROUNDS) as u64, 256);
+                    // As many as run at once: each goes through several tiles.
+                    let grid = Grid::new(2 * device.multiprocessors(), 512);
                     // SAFETY: buffers of these lengths, which live until the count is read.
                     unsafe { FILTER.launch(&stream, grid, args)? };
                     count.to_vec()?[0] as usize
