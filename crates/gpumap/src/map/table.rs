@@ -228,7 +228,10 @@ impl Table {
 
     /// Sets whether they do. Only code that has made pages alone on the table may set it.
     pub fn set_marked(&self, marked: bool) {
-        self.marked.store(marked, Ordering::Release);
+        // Not again: each call that stores comes here, and a store takes the line away from all other threads.
+        if self.is_marked() != marked {
+            self.marked.store(marked, Ordering::Release);
+        }
     }
 
     /// The directory on the device, the entry of the reserved slabs last.

@@ -59,10 +59,9 @@ fn a_call_with_few_keys_is_a_launch_and_a_wait() {
                     faults.heal();
                     call(&map, &keys);
                     let asked = faults.calls();
-                    // Where kernels write to the caller's memory, bytes that stay zero are set there.
-                    let zeroes = u64::from(!device.is_cuda() && name.starts_with("insert_with"));
+                    // On the CPU kernels use the caller's arrays, and waits that have nothing to wait for count.
                     assert!(
-                        round == 0 || !is_few || asked <= 2 + zeroes,
+                        round == 0 || !is_few || !device.is_cuda() || asked == 2,
                         "{name} of {len} keys: {asked} calls"
                     );
                 }
