@@ -39,9 +39,14 @@ impl Copies {
         back: [0; 2],
     };
 
-    /// What the map copies for a verb with so many keys in arrays of the host.
+    /// What the map copies for a verb with so many keys in arrays of the host: nothing if they are few, which kernels reach where
+    /// they are.
     pub fn of(verb: &str, keys: usize) -> Self {
+        const FEW_BYTES: usize = 16 << 10;
         let words = keys * size_of::<u64>();
+        if words <= FEW_BYTES {
+            return Self::NONE;
+        }
         match verb {
             "get" => Self {
                 keys,
@@ -54,6 +59,11 @@ impl Copies {
                 back: [0; 2],
             },
         }
+    }
+
+    /// Whether there is one.
+    pub fn is_any(&self) -> bool {
+        self.keys != 0
     }
 }
 

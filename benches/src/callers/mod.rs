@@ -317,7 +317,10 @@ impl<R: FnMut(&Row)> Runner<'_, R> {
     fn driver(&self, driver: &Driver, cell: &Cell) -> Result<Beside> {
         let copies = Copies::of(cell.verb, cell.keys);
         let took = self.time(cell.keys, || driver.callers(cell.threads, copies))?;
-        Ok(Beside::driver_with_copies(took.median))
+        Ok(match copies.is_any() {
+            true => Beside::driver_with_copies(took.median),
+            false => Beside::driver(took.median),
+        })
     }
 
     /// An empty kernel from each number of threads.
