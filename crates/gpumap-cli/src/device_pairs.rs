@@ -1,13 +1,16 @@
 //! [`DevicePairs`]: all pairs of a map, out of it and sorted on its device. A GPU sorts them in a small part of the time that the
 //! cores of the host take, and the host holds no more of them than it packs and writes.
 
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, swap};
 
 use bytemuck::Pod;
 use gpumap::primitives::{Direction, Primitives};
+use gpumap::simt::kernel::Grid;
 use gpumap::{Buffer, Event, Map, PinnedBuffer, Result, Stream};
+use gpumap_kmer_kernels::order::{HIGH_WORDS, LOW_WORDS, TAKE_PAIRS, TakeArgs, WordsArgs};
 
 use crate::counts::Order;
+use crate::feed::THREADS;
 use crate::kmer::Code;
 use crate::table::CHUNK;
 
@@ -49,23 +52,11 @@ impl<C: Code> DevicePairs<C> {
     }
 }
 
-impl DevicePairs<u64> {
-    /// Puts them in the order of their keys, and says in which order they are: where the device has no memory for that they stay
+impl<C> DevicePairs<C> {
+    /// Takes what was sorted instead of these, and says in which order they are: where the device has no memory to sort them they stay
     /// as they are.
-    pub fn sort(&mut self) -> Result<Order> {
-        let sort = || {
-            let mut sorted = Self::with_room(&self.stream, self.len)?;
-            Primitives::new(self.stream.device()).sort_pairs_into(
-                &self.keys.slice(..self.len)?,
-                &self.values.slice(..self.len)?,
-                Direction::Ascending,
-                &mut sorted.keys,
-                &mut sorted.values,
-            )?;
-            sorted.len = self.len;
-            Ok(sorted)
-        };
-        match sort() {
+    fn replace(&mut self, sorted: Result<Self>) -> Result<Order> {
+        match sorted {
             Ok(sorted) => {
                 *self = sorted;
                 Ok(Order::ByKey)
@@ -73,6 +64,99 @@ impl DevicePairs<u64> {
             Err(gpumap::Error::OutOfMemory { .. }) => Ok(Order::Any),
             Err(error) => Err(error),
         }
+    }
+}
+
+impl DevicePairs<u64> {
+    /// Puts them in the order of their keys if the device has memory for that; says in which order they are.
+    pub fn sort(&mut self) -> Result<Order> {
+        let sorted = self.sorted();
+        self.replace(sorted)
+    }
+
+    fn sorted(&self) -> Result<Self> {
+        let mut sorted = Self::with_room(&self.stream, self.len)?;
+        Primitives::new(self.stream.device()).sort_pairs_into(
+            &self.keys.slice(..self.len)?,
+            &self.values.slice(..self.len)?,
+            Direction::Ascending,
+            &mut sorted.keys,
+            &mut sorted.values,
+        )?;
+        sorted.len = self.len;
+        Ok(sorted)
+    }
+}
+
+impl DevicePairs<u128> {
+    /// Puts them in the order of their keys if the device has memory for that, and the kernels of the program
+    /// ([`register`](crate::feed::register)); says in which order they are.
+    pub fn sort(&mut self) -> Result<Order> {
+        match u32::try_from(self.len) {
+            Ok(0) => Ok(Order::ByKey),
+            Ok(_) => {
+                let sorted = self.sorted();
+                self.replace(sorted)
+            }
+            // Places have 32 bits.
+            Err(_) => Ok(Order::Any),
+        }
+    }
+
+    fn sorted(&self) -> Result<Self> {
+        let places = self.order()?;
+        let mut sorted = Self::with_room(&self.stream, self.len)?;
+        let args = TakeArgs {
+            places: places.as_ptr(),
+            keys: self.keys.as_ptr().cast(),
+            values: self.values.as_ptr(),
+            n: self.len as u64,
+            out_keys: sorted.keys.as_mut_ptr().cast(),
+            out_values: sorted.values.as_mut_ptr(),
+        };
+        // SAFETY: the stream is that of all buffers, whose lengths are right; the places are those of the pairs.
+        unsafe { TAKE_PAIRS.launch(&self.stream, self.grid(), args) }?;
+        sorted.len = self.len;
+        Ok(sorted)
+    }
+
+    /// Where the pairs are that come first, second, and so on: sorted by the low words of their keys, and then by the high ones, by a
+    /// sort that leaves equal ones in their order.
+    fn order(&self) -> Result<Buffer<u32>> {
+        let (stream, len) = (&self.stream, self.len);
+        // SAFETY: kernels read only what was written before, by the first of them or by a sort.
+        let [mut words, mut sorted_words] =
+            unsafe { [Buffer::uninit(stream, len)?, Buffer::uninit(stream, len)?] };
+        // SAFETY: as above.
+        let [mut places, mut sorted_places] =
+            unsafe { [Buffer::uninit(stream, len)?, Buffer::uninit(stream, len)?] };
+        let primitives = Primitives::new(stream.device());
+        for kernel in [&LOW_WORDS, &HIGH_WORDS] {
+            let args = WordsArgs {
+                keys: self.keys.as_ptr().cast(),
+                n: len as u64,
+                places: places.as_mut_ptr(),
+                words: words.as_mut_ptr(),
+            };
+            // SAFETY: the stream is that of all buffers, whose lengths are right. The first kernel writes the places, and the sort keeps
+            // each of them.
+            unsafe { kernel.launch(stream, self.grid(), args) }?;
+            // After what is queued on the stream of its input; it has ended when this returns.
+            primitives.sort_pairs_into(
+                &words,
+                &places,
+                Direction::Ascending,
+                &mut sorted_words,
+                &mut sorted_places,
+            )?;
+            swap(&mut places, &mut sorted_places);
+        }
+        Ok(places)
+    }
+
+    /// A thread for each pair.
+    fn grid(&self) -> Grid {
+        Grid::covering(self.len as u64, THREADS)
     }
 }
 
@@ -94,7 +178,7 @@ impl<C: Pod> DevicePairs<C> {
             if let Err(error) = visit(keys, values) {
                 return Ok(Err(error));
             }
-            std::mem::swap(&mut ready, &mut coming);
+            swap(&mut ready, &mut coming);
         }
         Ok(Ok(()))
     }
@@ -162,7 +246,7 @@ mod tests {
 
     use super::*;
 
-    fn all(pairs: &DevicePairs<u64>) -> Vec<(u64, u64)> {
+    fn all<C: Code>(pairs: &DevicePairs<C>) -> Vec<(C, u64)> {
         let mut all = Vec::new();
         let streamed = pairs.stream(|keys, values| {
             all.extend(keys.iter().copied().zip(values.iter().copied()));
@@ -172,26 +256,73 @@ mod tests {
         all
     }
 
-    #[test]
-    fn pairs_come_sorted_in_chunks() {
+    fn best() -> Device {
         let device = Device::best().unwrap();
-        for len in [0, 1, 1000, CHUNK, 2 * CHUNK + 5] {
-            // Odd, so that all keys are different.
-            let key = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let keys: Vec<u64> = (0..len as u64).map(key).collect();
+        if device.is_cuda() {
+            crate::feed::register(&device).unwrap();
+        }
+        device
+    }
+
+    /// With a different key for each number.
+    fn come_sorted_in_chunks<C: Code>(key: fn(u64) -> C) {
+        let lens = [0, 1, 1000, CHUNK, 2 * CHUNK + 5];
+        let jobs = lens.map(|len| (best(), len)).into_iter();
+        // Streams that run late, in several orders.
+        let late = (0..4).map(|seed| (Device::cpu_deferred(seed), 1000));
+        for (device, len) in jobs.chain(late) {
+            let keys: Vec<C> = (0..len as u64).map(key).collect();
             let values: Vec<u64> = (1..=len as u64).collect();
             let map = Map::new(&device).unwrap();
             map.insert(&keys, &values).unwrap();
             let mut pairs = DevicePairs::of(&map).unwrap();
             drop(map);
-            let mut expected: Vec<(u64, u64)> = keys.into_iter().zip(values).collect();
+            let mut expected: Vec<(C, u64)> = keys.into_iter().zip(values).collect();
             expected.sort_unstable();
             let mut unsorted = all(&pairs);
             unsorted.sort_unstable();
             assert!(unsorted == expected, "{len} pairs as they are");
-            assert_eq!(pairs.sort().unwrap(), Order::ByKey);
+            assert_eq!((C::SORT_ON_DEVICE)(&mut pairs).unwrap(), Order::ByKey);
             assert!(all(&pairs) == expected, "{len} pairs in order");
         }
+    }
+
+    /// A different number for each, since the factor is odd.
+    fn mixed(i: u64) -> u64 {
+        i.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    #[test]
+    fn pairs_come_sorted_in_chunks() {
+        come_sorted_in_chunks(mixed);
+    }
+
+    /// Keys of two words: many have the same high word, and two each the same low one.
+    #[test]
+    fn wide_pairs_come_sorted_in_chunks() {
+        come_sorted_in_chunks(|i| {
+            let high = (i % 2) << 63 | mixed(i) >> 56;
+            u128::from(high) << 64 | u128::from(mixed(i / 2))
+        });
+    }
+
+    fn stay_as_they_are<C: Code>(key: fn(u64) -> C) {
+        let device = Device::cpu().with_memory_budget(64 << 20);
+        let keys: Vec<C> = (0..1000).map(key).collect();
+        let map = Map::new(&device).unwrap();
+        map.insert(&keys, &[7; 1000]).unwrap();
+        let mut pairs = DevicePairs::of(&map).unwrap();
+        let before = all(&pairs);
+        let rest = device.available_bytes().unwrap() as usize - 100;
+        let _taken = Buffer::<u8>::zeroed(&pairs.stream, rest).unwrap();
+        assert_eq!((C::SORT_ON_DEVICE)(&mut pairs).unwrap(), Order::Any);
+        assert!(all(&pairs) == before);
+    }
+
+    #[test]
+    fn without_memory_pairs_stay_as_they_are() {
+        stay_as_they_are(mixed);
+        stay_as_they_are(|i| u128::from(mixed(i)) << 50);
     }
 
     #[test]

@@ -27,7 +27,8 @@ use crate::table::Table;
 const SM_70: &[u8] = include_bytes!("../ptx/gpumap_kmer_sm_70.ptx.br");
 const SM_90: &[u8] = include_bytes!("../ptx/gpumap_kmer_sm_90.ptx.br");
 
-const THREADS: u32 = 256;
+/// Threads of a block of the kernels.
+pub const THREADS: u32 = 256;
 
 /// K-mers of a batch at most: the larger, the more often pages of the table are made from it whole.
 const MOST_KMERS: usize = 1 << 27;

@@ -38,7 +38,7 @@ pub trait Code:
     const BASES: u8 = 4 * size_of::<Self>() as u8;
 
     /// What sorts pairs by such keys on a device.
-    const SORT_ON_DEVICE: Option<Sort<Self>>;
+    const SORT_ON_DEVICE: Sort<Self>;
 
     /// Its bytes.
     type Bytes: AsRef<[u8]>;
@@ -63,7 +63,7 @@ pub trait Code:
 }
 
 impl Code for u64 {
-    const SORT_ON_DEVICE: Option<Sort<Self>> = Some(DevicePairs::sort);
+    const SORT_ON_DEVICE: Sort<Self> = DevicePairs::<u64>::sort;
 
     type Bytes = [u8; 8];
 
@@ -93,7 +93,7 @@ impl Code for u64 {
 }
 
 impl Code for u128 {
-    const SORT_ON_DEVICE: Option<Sort<Self>> = None;
+    const SORT_ON_DEVICE: Sort<Self> = DevicePairs::<u128>::sort;
 
     type Bytes = [u8; 16];
 

@@ -107,10 +107,10 @@ impl<C: Code> PairMap<C> {
     }
 
     /// All its pairs, sorted by the device if that has the memory, and their order. Returns itself where it cannot be done: on the CPU,
-    /// which has a better way, on several devices, and with keys of 16 bytes.
+    /// which has a better way, and on several devices.
     fn sort_on_device(self) -> gpumap::Result<OnDevice<C>> {
-        let (map, sort) = match (&self, C::SORT_ON_DEVICE) {
-            (Self::One(map), Some(sort)) if map.device().is_cuda() => (map, sort),
+        let map = match &self {
+            Self::One(map) if map.device().is_cuda() => map,
             _ => return Ok(OnDevice::Left(self)),
         };
         let mut pairs = match DevicePairs::of(map) {
@@ -119,7 +119,7 @@ impl<C: Code> PairMap<C> {
         };
         // Sorting needs memory.
         drop(self);
-        let order = sort(&mut pairs)?;
+        let order = (C::SORT_ON_DEVICE)(&mut pairs)?;
         Ok(OnDevice::Taken(pairs, order))
     }
 

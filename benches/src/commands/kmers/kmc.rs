@@ -5,11 +5,11 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::Instant;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use super::process::{self, Ended};
 use super::signals;
 
 /// A run of KMC.
@@ -19,6 +19,8 @@ pub struct Kmc {
     pub version: String,
     /// Of the whole process, in seconds.
     pub seconds: f64,
+    /// Of its memory.
+    pub peak: Option<u64>,
     /// Different k-mers that it counted.
     pub distinct: u64,
 }
@@ -79,10 +81,8 @@ pub fn count(
         .args(["-ci1", "-cx4294967295", "-cs4294967295"])
         .arg(form.option())
         .args([input, &database(folder), &temporary]);
-    let start = Instant::now();
-    let output = finished(&mut command)?;
-    let seconds = start.elapsed().as_secs_f64();
-    let text = String::from_utf8_lossy(&output.stdout);
+    let ended = finished(&mut command)?;
+    let text = String::from_utf8_lossy(&ended.output.stdout);
     let distinct = text.lines().find_map(|line| {
         let (name, number) = line.split_once(':')?;
         (name.trim() == "No. of unique counted k-mers").then(|| number.trim().parse().ok())?
@@ -90,7 +90,8 @@ pub fn count(
     let distinct = distinct.context("KMC: it does not say how many k-mers there are")?;
     Ok(Some(Kmc {
         version,
-        seconds,
+        seconds: ended.seconds,
+        peak: ended.peak,
         distinct,
     }))
 }
@@ -163,16 +164,17 @@ fn version_of(program: impl AsRef<OsStr>) -> Option<String> {
 }
 
 /// What a program printed, if it ended well.
-fn finished(command: &mut Command) -> Result<Output> {
-    let output = command.stdin(Stdio::null()).output();
+fn finished(command: &mut Command) -> Result<Ended> {
+    let ended = process::run(command);
     signals::expect_none()?;
-    let output = output.context("KMC")?;
+    let ended = ended.context("KMC")?;
+    let output = &ended.output;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let last = said.lines().last().unwrap_or_default();
         bail!("KMC: {}: {last}", output.status);
     }
-    Ok(output)
+    Ok(ended)
 }
 
 /// Whether a file is FASTQ.

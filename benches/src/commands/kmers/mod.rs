@@ -6,15 +6,15 @@
 
 mod bounds;
 mod kmc;
+mod process;
 mod reads;
 mod signals;
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread;
-use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
@@ -111,6 +111,8 @@ struct Run {
     format: &'static str,
     /// Of the whole process.
     seconds: f64,
+    /// Of its memory, on the host.
+    peak: Option<u64>,
     /// What it said at its end.
     summary: Value,
     /// Of its output.
@@ -172,6 +174,7 @@ pub fn run(args: &KmersArgs) -> Result<()> {
             "version": kmc.version,
             "threads": threads,
             "seconds": kmc.seconds,
+            "peak_bytes": kmc.peak,
             "distinct": kmc.distinct,
             "counts_compared": compared,
         });
@@ -312,22 +315,21 @@ impl Job<'_> {
             .arg("--output")
             .args([output.as_path(), self.input])
             .args(self.args.device.arguments());
-        let start = Instant::now();
-        let ended = command.stdin(Stdio::null()).output();
-        let seconds = start.elapsed().as_secs_f64();
+        let ended = process::run(&mut command);
         signals::expect_none()?;
         let program = self.program.display();
         let ended = ended.with_context(|| format!("cannot start {program}"))?;
-        let said = String::from_utf8_lossy(&ended.stderr);
+        let said = String::from_utf8_lossy(&ended.output.stderr);
         // After any warnings.
         let last = said.lines().last().unwrap_or_default();
-        if !ended.status.success() {
+        if !ended.output.status.success() {
             bail!("{program} count-kmers failed: {last}");
         }
         let summary = serde_json::from_str(last);
         Ok(Run {
             format,
-            seconds,
+            seconds: ended.seconds,
+            peak: ended.peak,
             summary: summary.with_context(|| format!("the summary of {program}: {last:?}"))?,
             bytes: size(&output)?,
         })
@@ -349,6 +351,7 @@ impl Run {
             "format": self.format,
             "seconds": self.seconds,
             "bytes": self.bytes,
+            "peak_bytes": self.peak,
             "steps": steps.collect::<Vec<_>>(),
             "summary": self.summary,
         })
@@ -385,12 +388,13 @@ fn steps(run: &Run, length: u8, read: f64, rates: &Rates, folder: &Path) -> Resu
 
 fn table(run: &Run, steps: &[Step]) -> Result<String> {
     let mut text = format!(
-        "\n{:<10} {:>8.3} s for {} bytes, {} k-mers, {} distinct",
+        "\n{:<10} {:>8.3} s for {} bytes, {} k-mers, {} distinct{}",
         run.format,
         run.seconds,
         grouped(run.bytes),
         grouped(run.number("pairs")?),
         grouped(run.number("distinct")?),
+        process::in_words(run.peak),
     );
     for Step {
         name,
@@ -413,7 +417,11 @@ fn beside(
     results: &[(Run, Vec<Step>)],
     compared: Option<bool>,
 ) -> String {
-    let mut text = format!("\n{}, {threads} threads: {:.3} s", kmc.version, kmc.seconds);
+    let peak = process::in_words(kmc.peak);
+    let mut text = format!(
+        "\n{}, {threads} threads: {:.3} s{peak}",
+        kmc.version, kmc.seconds
+    );
     for (run, _) in results {
         let times = kmc.seconds / run.seconds.max(1e-9);
         text += &format!("\n  gpumap to {}: {times:.2} times as fast", run.format);

@@ -1,4 +1,4 @@
-//! K-mers from packed bases, on the device.
+//! K-mers from packed bases, on the device; in [`order`] what sorts them there.
 //!
 //! The host packs sequences into groups of 64 elements ([`GROUP`]), each a base or a break, in three words
 //! ([`GROUP_WORDS`]): the bases of the first 32 elements, those of the other 32, and a mark for each of the 64, set for
@@ -6,6 +6,8 @@
 //! k-mers of the groups side by side into a buffer of keys, in any order; [`MAKE_WIDE_KMERS`] does so for k-mers of more
 //! than 32 bases, whose keys have two words.
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
+
+pub mod order;
 
 use core::ops::{BitOr, Shl};
 

@@ -6,15 +6,21 @@ pub const PADDING: usize = 16;
 /// Appends numbers to bytes.
 pub struct BitWriter<'a> {
     out: &'a mut Vec<u8>,
+    /// Where the next word goes.
+    at: usize,
     word: u64,
     filled: u32,
 }
 
 impl<'a> BitWriter<'a> {
-    /// Begins at the end of `out`.
-    pub fn new(out: &'a mut Vec<u8>) -> Self {
+    /// Begins at the end of `out`, for numbers of so many bits together at most.
+    pub fn new(out: &'a mut Vec<u8>, bits: usize) -> Self {
+        let at = out.len();
+        // A word is written whole.
+        out.resize(at + bytes_of(bits) + size_of::<u64>(), 0);
         Self {
             out,
+            at,
             word: 0,
             filled: 0,
         }
@@ -28,7 +34,8 @@ impl<'a> BitWriter<'a> {
             self.filled = filled;
             return;
         }
-        self.out.extend_from_slice(&self.word.to_le_bytes());
+        self.put_word();
+        self.at += size_of::<u64>();
         // The bits that did not fit; a shift by the whole word leaves none.
         self.word = number.checked_shr(u64::BITS - self.filled).unwrap_or(0);
         self.filled = filled - u64::BITS;
@@ -43,10 +50,15 @@ impl<'a> BitWriter<'a> {
     }
 
     /// Fills the last byte with zeros.
-    pub fn finish(self) {
-        let bytes = bytes_of(self.filled as usize);
-        self.out
-            .extend_from_slice(&self.word.to_le_bytes()[..bytes]);
+    pub fn finish(mut self) {
+        self.put_word();
+        self.out.truncate(self.at + bytes_of(self.filled as usize));
+    }
+
+    #[inline(always)]
+    fn put_word(&mut self) {
+        let place = self.at..self.at + size_of::<u64>();
+        self.out[place].copy_from_slice(&self.word.to_le_bytes());
     }
 }
 
@@ -120,7 +132,8 @@ mod tests {
             // From any bit on.
             for first in [0, 1, 7, 63] {
                 let mut bytes = Vec::new();
-                let mut writer = BitWriter::new(&mut bytes);
+                let all_bits = (first + width * numbers.len() as u32) as usize;
+                let mut writer = BitWriter::new(&mut bytes, all_bits);
                 writer.push(mask(first), first);
                 for &number in &numbers {
                     match width <= 64 {
@@ -129,8 +142,7 @@ mod tests {
                     }
                 }
                 writer.finish();
-                let bits = (first + width * numbers.len() as u32) as usize;
-                assert_eq!(bytes.len(), bytes_of(bits));
+                assert_eq!(bytes.len(), bytes_of(all_bits));
                 bytes.resize(bytes.len() + PADDING, 0xff);
                 for (i, &expected) in numbers.iter().enumerate() {
                     let at = first as usize + i * width as usize;

@@ -126,7 +126,7 @@ pub fn pack<C: Code>(keys: &[C], counts: &[u64], out: &mut Vec<u8>) {
     out.extend_from_slice(&(zeros as u16).to_le_bytes());
 
     let above = |key: &C| C::of_number(key.number() - first);
-    let mut lows = BitWriter::new(out);
+    let mut lows = BitWriter::new(out, keys.len() * low as usize);
     match low <= u64::BITS {
         true => {
             let low_bits = mask(low);
@@ -152,14 +152,14 @@ pub fn pack<C: Code>(keys: &[C], counts: &[u64], out: &mut Vec<u8>) {
     }
 
     if layout.has_ones {
-        let mut bits = BitWriter::new(out);
+        let mut bits = BitWriter::new(out, counts.len());
         for &count in counts {
             bits.push(u64::from(count != 1), 1);
         }
         bits.finish();
     }
     let packed = || counts.iter().filter_map(|&count| layout.packed(count));
-    let mut bits = BitWriter::new(out);
+    let mut bits = BitWriter::new(out, counts.len() * layout.width as usize);
     let low_bits = mask(layout.width);
     for number in packed() {
         bits.push(number & low_bits, layout.width);
@@ -173,12 +173,12 @@ pub fn pack<C: Code>(keys: &[C], counts: &[u64], out: &mut Vec<u8>) {
         let numbers = packed().enumerate();
         numbers.filter(|&(_, number)| bits_of(number) > layout.width)
     };
-    let mut places = BitWriter::new(out);
+    let mut places = BitWriter::new(out, layout.exceptions * PLACE as usize);
     for (place, _) in exceptions() {
         places.push(place as u64, PLACE);
     }
     places.finish();
-    let mut bits = BitWriter::new(out);
+    let mut bits = BitWriter::new(out, layout.exceptions * layout.more as usize);
     for (_, number) in exceptions() {
         bits.push(number >> layout.width, layout.more);
     }
