@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use gpumap::primitives::{Digit, MAX_PARTS, Primitives};
+use gpumap::primitives::{Digit, Direction, MAX_PARTS, Primitives};
 use gpumap::{Buffer, Device, Error, Key, Numeric, executor};
 use gpumap_kernels::hash::mix64;
 use gpumap_tests::device::noting;
@@ -220,6 +220,24 @@ fn what_cannot_be_partitioned_is_an_error() {
         let mut out = Buffer::from_slice(&stream, &[9u32; 3]).unwrap();
         let mut values = Buffer::<u32>::zeroed(&stream, 3).unwrap();
         let keys = [1u32, 2, 3];
+        let mut wide = Buffer::from_slice(&stream, &[[9u64; 2]; 3]).unwrap();
+        for error in [
+            p.partition_into(
+                &keys,
+                &[[1u64, 2]; 3],
+                Digit::of_bits(0..1),
+                &mut out,
+                &mut wide,
+            ),
+            p.partition_keys_into(&[[1u64, 2]; 3], Digit::of_bits(0..1), &mut wide),
+        ] {
+            let error = error.unwrap_err();
+            assert!(matches!(error, Error::PairSize { .. }), "{error}");
+        }
+        assert_eq!(wide.to_vec().unwrap(), [[9; 2]; 3]);
+        // Of such sizes, and aligned to less.
+        let error = p.sort_pairs(&keys, &[[1u8; 8]; 3], Direction::Ascending);
+        assert!(matches!(error, Err(Error::PairSize { key: 4, value: 8 })));
         for digit in [
             Digit::of_bits(3..3),
             #[expect(clippy::reversed_empty_ranges, reason = "what is tested")]

@@ -367,7 +367,7 @@ impl Hostile for ChainedMap<u32, u32> {
             Changes remove: |m| m.remove(&[9]).map(drop);
             Changes retain_where: |m| m.retain_where(Predicate::Always, Predicate::Always).map(drop);
             Changes compact: |m| m.compact().map(drop);
-            Changes reserve: |m| m.reserve(1_000);
+            Changes reserve: |m| m.reserve(1_000_000);
             Changes launch_with: |m| m.launch_with(&stream()?, 1, |_| Ok(())).map(drop);
             Changes launch_unbounded: |m| m.launch_unbounded(&stream()?, |_| Ok(())).map(drop);
             Changes clear: |m| m.clear();

@@ -90,6 +90,7 @@ impl Error {
             | Self::OutOfRange { .. }
             | Self::Setting { .. }
             | Self::EmptyRange { .. }
+            | Self::PairSize { .. }
             | Self::UnsortedEdges { .. }
             | Self::WrongDevice { .. }
             | Self::EventNotRecorded

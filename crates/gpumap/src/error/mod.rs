@@ -353,6 +353,17 @@ pub enum Error {
         most: f64,
     },
 
+    /// Pairs that a sort or a partition cannot move.
+    #[error(
+        "a sort or a partition cannot move keys of {key} bytes with values of {value}: keys have 4 or 8 and values 0, 4 or 8, aligned as u32 or u64; move the places of others"
+    )]
+    PairSize {
+        /// Bytes of a key.
+        key: usize,
+        /// Bytes of a value.
+        value: usize,
+    },
+
     /// The range of a histogram has no values, or its width is not finite.
     #[error("no value lies in {start}..{end}: a range from a lower to a higher value is needed")]
     EmptyRange {

@@ -238,7 +238,7 @@ pub(crate) const fn has_words<V>() -> bool {
 }
 
 /// Whether a type has the size and the alignment of `u32` or `u64`.
-const fn is_word<T>() -> bool {
+pub(crate) const fn is_word<T>() -> bool {
     let bytes = size_of::<T>();
     (bytes == 4 || bytes == 8) && align_of::<T>() == bytes
 }

@@ -67,8 +67,8 @@ pub(crate) use command::{
 pub use graph::{Graph, Recording};
 pub(crate) use graph::{Launches, Steps};
 pub(crate) use in_flight::{MapState, OwnState};
-pub(crate) use key::has_words;
 pub use key::{Key, Layout, Numeric, Value, Word, WordKey};
+pub(crate) use key::{has_words, is_word};
 pub(crate) use launch::share_out;
 pub use merge::{Merge, Number};
 pub use on_stream::OnStream;

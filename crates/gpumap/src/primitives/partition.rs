@@ -7,19 +7,30 @@ use std::ptr;
 
 use super::Primitives;
 use crate::buffer::BufferViewMut;
-#[cfg(doc)]
-use crate::error::Error;
-use crate::error::{Result, expect_room, expect_same_len};
+use crate::error::{Error, Result, expect_room, expect_same_len};
 use crate::input::Input;
-use crate::map::{Key, Value};
+use crate::map::{Key, Value, has_words, is_word};
 use crate::scratch::{ScratchRole, Workspace};
 pub use digit::{Digit, MAX_PARTS};
 pub(crate) use run::scatter_tile;
 use run::{Form, Job};
 
+/// An error for pairs that the kernels cannot move.
+pub(super) fn expect_words<K, V>() -> Result<()> {
+    match is_word::<K>() && has_words::<V>() {
+        true => Ok(()),
+        false => Err(Error::PairSize {
+            key: size_of::<K>(),
+            value: size_of::<V>(),
+        }),
+    }
+}
+
 impl Primitives {
     /// Sorts pairs by a digit of their key. Returns `parts + 1` offsets: the pairs of part `p`
     /// are at `offsets[p]..offsets[p + 1]` of the outputs, in no order.
+    ///
+    /// Keys have 4 or 8 bytes and values 0, 4 or 8, aligned as `u32` or `u64`.
     ///
     /// ```
     /// use gpumap::{Buffer, Device, Stream, primitives::{Digit, Primitives}};
@@ -38,7 +49,7 @@ impl Primitives {
     /// ```
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], [`Error::OutputTooSmall`]; [`Error::Setting`] for a digit that
+    /// [`Error::LengthMismatch`], [`Error::OutputTooSmall`]; [`Error::PairSize`]; [`Error::Setting`] for a digit that
     /// has no bits, more than [`MAX_PARTS`] values, or bits beyond the key's; outputs stay as they
     /// were. [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Driver`].
     pub fn partition_into<'a, K: Key, V: Value>(
@@ -174,6 +185,7 @@ impl Primitives {
         form: Form,
         (out_keys, out_values): (BufferViewMut<'_, K>, BufferViewMut<'_, V>),
     ) -> Result<Vec<u64>> {
+        expect_words::<K, V>()?;
         let (keys, values) = (keys.source(), values.source());
         let len = keys.len();
         expect_same_len(len, values.len())?;
@@ -257,6 +269,7 @@ impl Primitives {
         stable: bool,
         out: BufferViewMut<'_, K>,
     ) -> Result<Vec<u64>> {
+        expect_words::<K, ()>()?;
         let keys = keys.source();
         let len = keys.len();
         let kernel_digit = digit.checked(size_of::<K>())?;

@@ -6,6 +6,7 @@ use gpumap_kernels::primitives::sort::{RANK_4, RANK_8, RankArgs, THREADS};
 use gpumap_simt::kernel::Grid;
 
 use super::element::sealed::Kernels;
+use super::partition::expect_words;
 use super::{Element, Primitives};
 use crate::buffer::BufferViewMut;
 #[cfg(doc)]
@@ -130,6 +131,8 @@ impl Primitives {
     /// Pairs, sorted by their keys; those with equal keys keep their order. Such as the counts of a map by key, or the keys by
     /// count.
     ///
+    /// Values have 0, 4 or 8 bytes, aligned as `u32` or `u64`: of others sort the places.
+    ///
     /// ```
     /// use gpumap::primitives::{Direction, Primitives};
     /// use gpumap::{Device, Map, Merge};
@@ -144,13 +147,14 @@ impl Primitives {
     /// ```
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`]; else as for [`sort`](Self::sort).
+    /// [`Error::LengthMismatch`], [`Error::PairSize`]; else as for [`sort`](Self::sort).
     pub fn sort_pairs<K: Element, V: Value>(
         &self,
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
         direction: Direction,
     ) -> Result<(Vec<K>, Vec<V>)> {
+        expect_words::<K, V>()?;
         self.sorted(keys, Some(values), direction)
     }
 
@@ -166,6 +170,7 @@ impl Primitives {
         out_keys: impl Into<BufferViewMut<'a, K>>,
         out_values: impl Into<BufferViewMut<'a, V>>,
     ) -> Result<()> {
+        expect_words::<K, V>()?;
         let (keys, values) = (keys.source(), values.source());
         let (out_keys, out_values) = (out_keys.into(), out_values.into());
         let len = keys.len();

@@ -191,7 +191,7 @@ impl Workspace {
         host: Arrays,
         arrays: impl IntoIterator<Item = (&'a mut [MaybeUninit<u8>], *const u8)>,
     ) -> Result<()> {
-        let arrays = arrays.into_iter();
+        let arrays = arrays.into_iter().filter(|(places, _)| !places.is_empty());
         let (near, far): (Vec<_>, Vec<_>) = arrays.partition(|(_, from)| self.mapped.has(*from));
         if !far.is_empty() {
             // SAFETY: passed on.
@@ -206,5 +206,77 @@ impl Workspace {
             places.write_copy_of_slice(bytes);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::on_every_device;
+    use crate::{Faults, Map, Outcome};
+
+    type Words = Map<u64, u64>;
+
+    /// A call with some keys, and its name.
+    type Call = (&'static str, fn(&Words, &[u64]));
+
+    /// In this order keys are absent at the beginning, and present at the end.
+    const CALLS: &[Call] = &[
+        ("insert", |map, keys| {
+            map.insert(keys, keys).unwrap();
+        }),
+        ("upsert", |map, keys| {
+            map.upsert(keys, keys).unwrap();
+        }),
+        ("get", |map, keys| {
+            let all: Vec<_> = keys.iter().copied().map(Some).collect();
+            assert_eq!(map.get(keys).unwrap(), all);
+        }),
+        ("get_into", |map, keys| {
+            let (mut values, mut found) = (vec![7; keys.len()], vec![7; keys.len()]);
+            map.get_into(keys, &mut values, &mut found).unwrap();
+            assert_eq!((&*values, found), (keys, vec![1; keys.len()]));
+        }),
+        ("contains", |map, keys| {
+            assert_eq!(map.contains(keys).unwrap(), vec![true; keys.len()]);
+        }),
+        ("insert_with_outcome of present keys", |map, keys| {
+            let outcomes = map.insert_with_outcome(keys, keys).unwrap();
+            assert_eq!(outcomes, vec![Outcome::Present; keys.len()]);
+        }),
+        ("remove", |map, keys| {
+            assert_eq!(map.remove(keys).unwrap(), keys.len());
+        }),
+        ("get of absent keys", |map, keys| {
+            assert_eq!(map.get(keys).unwrap(), vec![None; keys.len()]);
+        }),
+        ("insert_with_outcome", |map, keys| {
+            let outcomes = map.insert_with_outcome(keys, keys).unwrap();
+            assert_eq!(outcomes, vec![Outcome::Inserted; keys.len()]);
+        }),
+    ];
+
+    #[test]
+    fn a_call_with_few_keys_is_a_launch_and_a_wait() {
+        on_every_device(|device| {
+            let faults = Faults::default();
+            let device = device.with_faults(&faults);
+            // 16 KiB are few. With one key more the answers are the same.
+            for (len, is_few) in [(1, true), (300, true), (2_048, true), (2_049, false)] {
+                let map = Words::with_capacity(&device, 20_000).unwrap();
+                let keys: Vec<u64> = (1..=len).collect();
+                // The first round makes the memory that the second uses.
+                for round in 0..2 {
+                    for &(name, call) in CALLS {
+                        faults.heal();
+                        call(&map, &keys);
+                        let asked = faults.calls();
+                        // Elsewhere kernels use the caller's arrays.
+                        if round > 0 && is_few && device.has_own_memory() {
+                            assert_eq!(asked, 2, "{name} of {len} keys");
+                        }
+                    }
+                }
+            }
+        });
     }
 }

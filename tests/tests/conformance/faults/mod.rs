@@ -3,7 +3,6 @@
 
 mod arena;
 mod chained;
-mod few;
 mod files;
 mod large;
 mod lost;
