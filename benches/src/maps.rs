@@ -218,7 +218,8 @@ one_by_one! {
     |map: &Self, key| map.0.remove(&key).is_some(),
 }
 
-/// papaya. Its documents advise a guard for several calls, and atomic values for counters: an update would allocate.
+/// papaya. Its documents advise a guard for several calls, and atomic values where they change: its own update or insert
+/// would allocate each time.
 pub struct Papaya(papaya::HashMap<u64, AtomicU64, FixedState>);
 
 impl Papaya {
@@ -242,7 +243,8 @@ impl Peer for Papaya {
     fn upsert(&self, keys: &[u64], values: &[u64]) -> Result<()> {
         let map = self.0.pin();
         for (&key, &value) in keys.iter().zip(values) {
-            map.insert(key, value.into());
+            map.get_or_insert_with(key, AtomicU64::default)
+                .store(value, Relaxed);
         }
         Ok(())
     }
