@@ -24,7 +24,10 @@ fn shell(scene: &Scene, before: &str, arguments: &[&str], redirections: &str) ->
     let mut command = Command::new("sh");
     command
         .arg("-c")
-        .arg(format!("{before} exec \"$@\" {redirections}"))
+        // A shell's job in the background, as these tests may be, has SIGINT ignored, and so have its children.
+        .arg(format!(
+            "{before} exec env --default-signal=INT \"$@\" {redirections}"
+        ))
         .arg("sh")
         .arg(gpumap.get_program())
         .args(arguments)
