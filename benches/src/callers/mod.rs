@@ -12,7 +12,7 @@
 //! | map | each figure is beside |
 //! |---|---|
 //! | gpumap on the CPU, a device of as many threads | whole batches: all keys in one call, which the threads of the device share |
-//! | gpumap on a GPU | [the driver](Driver) alone: launch and wait of an empty kernel from as many threads, with the copies of the call |
+//! | gpumap on a GPU | the driver alone: launch and wait of an empty kernel from as many threads, with the copies of the call, if it has any |
 //! | the same, keys and answers in buffers | the same without copies |
 //! | dashmap, papaya, scc | nothing: the keys of a call are a loop, in papaya under one guard |
 //!
