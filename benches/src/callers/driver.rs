@@ -42,6 +42,7 @@ impl Copies {
     /// What the map copies for a verb with so many keys in arrays of the host: nothing if they are few, which kernels reach where
     /// they are.
     pub fn of(verb: &str, keys: usize) -> Self {
+        // As in `scratch::mapped` of the library.
         const FEW_BYTES: usize = 16 << 10;
         let words = keys * size_of::<u64>();
         if words <= FEW_BYTES {

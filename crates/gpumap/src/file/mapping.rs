@@ -44,8 +44,11 @@ mod linux {
         /// Makes the file longer by `len` bytes from `at` on, which is its end, and maps these. None where the file
         /// is not in memory, or the system maps nothing: then writes do.
         pub fn of_end(file: &File, at: u64, len: usize) -> Option<Self> {
-            // The type of the number is another on each machine.
-            #[allow(clippy::useless_conversion, clippy::unnecessary_cast)]
+            #[allow(
+                clippy::useless_conversion,
+                clippy::unnecessary_cast,
+                reason = "the types differ from system to system"
+            )]
             if fstatfs(file).ok()?.f_type as i64 != TMPFS {
                 return None;
             }

@@ -115,20 +115,10 @@ impl Workspace {
     /// As [`host_targets`](Self::host_targets), with a few answers for the host in mapped memory.
     pub(crate) fn near_targets<'a>(
         &mut self,
-        [values, flags]: [Option<ArrayMut<'a>>; 2],
+        outputs: [Option<ArrayMut<'a>>; 2],
         len: usize,
     ) -> Result<[Option<HostTarget<'a, u8>>; 2]> {
-        let mut target = |role, output: Option<ArrayMut<'a>>| {
-            let target = |output: ArrayMut<'a>| {
-                let bytes = len * output.element();
-                self.near_target(role, output.into_bytes(), bytes)
-            };
-            output.map(target).transpose()
-        };
-        Ok([
-            target(ScratchRole::FirstOutput, values)?,
-            target(ScratchRole::SecondOutput, flags)?,
-        ])
+        self.targets_by(outputs, len, Self::near_target)
     }
 
     fn near_target<'a>(

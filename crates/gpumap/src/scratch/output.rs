@@ -115,19 +115,29 @@ impl Workspace {
     /// As [`host_target`](Self::host_target), of the outputs of a batch of `len` keys that there are.
     pub(crate) fn host_targets<'a>(
         &mut self,
-        [values, flags]: [Option<ArrayMut<'a>>; 2],
+        outputs: [Option<ArrayMut<'a>>; 2],
         len: usize,
     ) -> Result<[Option<HostTarget<'a, u8>>; 2]> {
-        let mut target = |role, output: Option<ArrayMut<'a>>| {
-            let target = |output: ArrayMut<'a>| {
+        self.targets_by(outputs, len, Self::host_target)
+    }
+
+    /// The same, where `target` says where one output of so many bytes is written.
+    pub(super) fn targets_by<'a>(
+        &mut self,
+        [values, flags]: [Option<ArrayMut<'a>>; 2],
+        len: usize,
+        target: fn(&mut Self, ScratchRole, Sink<'a, u8>, usize) -> Result<HostTarget<'a, u8>>,
+    ) -> Result<[Option<HostTarget<'a, u8>>; 2]> {
+        let mut one = |role, output: Option<ArrayMut<'a>>| {
+            let one = |output: ArrayMut<'a>| {
                 let bytes = len * output.element();
-                self.host_target(role, output.into_bytes(), bytes)
+                target(self, role, output.into_bytes(), bytes)
             };
-            output.map(target).transpose()
+            output.map(one).transpose()
         };
         Ok([
-            target(ScratchRole::FirstOutput, values)?,
-            target(ScratchRole::SecondOutput, flags)?,
+            one(ScratchRole::FirstOutput, values)?,
+            one(ScratchRole::SecondOutput, flags)?,
         ])
     }
 
