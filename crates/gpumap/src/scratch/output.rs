@@ -52,6 +52,10 @@ impl<'a, T: Pod> HostTarget<'a, T> {
     }
 }
 
+/// Says where an output of so many bytes is written.
+pub(super) type TargetOf<'a> =
+    fn(&mut Workspace, ScratchRole, Sink<'a, u8>, usize) -> Result<HostTarget<'a, u8>>;
+
 impl Workspace {
     /// Where elements of the caller can be written to by what is queued from now on.
     pub(crate) fn target<T: Pod>(&self, mut view: BufferViewMut<'_, T>) -> Result<*mut T> {
@@ -126,7 +130,7 @@ impl Workspace {
         &mut self,
         [values, flags]: [Option<ArrayMut<'a>>; 2],
         len: usize,
-        target: fn(&mut Self, ScratchRole, Sink<'a, u8>, usize) -> Result<HostTarget<'a, u8>>,
+        target: TargetOf<'a>,
     ) -> Result<[Option<HostTarget<'a, u8>>; 2]> {
         let mut one = |role, output: Option<ArrayMut<'a>>| {
             let one = |output: ArrayMut<'a>| {
