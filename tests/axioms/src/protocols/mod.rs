@@ -127,15 +127,9 @@ pub fn named(name: &str) -> &'static Protocol {
 /// The table of `docs/decisions/memory-axioms.md`.
 pub fn table() -> String {
     let mut table = String::from(
-        "| protocol | code | promise | each needed | as halves | sizes |\n|---|---|---|---|---|---|\n",
+        "| protocol | promise | each needed | as halves | sizes |\n|---|---|---|---|---|\n",
     );
     for protocol in all() {
-        let code = |(file, function, _): &Source| {
-            let at = file.rfind("src/").map_or(0, |at| at + 4);
-            format!("`{}` `{function}`", &file[at..])
-        };
-        let mut code: Vec<_> = protocol.source.iter().map(code).collect();
-        code.dedup();
         let needed: Vec<_> = protocol
             .weakened
             .iter()
@@ -144,9 +138,8 @@ pub fn table() -> String {
             .collect();
         writeln!(
             table,
-            "| {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} |",
             protocol.name,
-            code.join(", "),
             protocol.promise,
             needed.join("; "),
             if protocol.holds_in_halves {
@@ -167,10 +160,10 @@ pub fn table() -> String {
 
 /// The list of what is not needed, of the same page.
 pub fn not_needed_list() -> String {
-    let mut list = String::from("| protocol | not needed |\n|---|---|\n");
+    let mut list = String::new();
     for protocol in all() {
         for weakened in protocol.weakened.iter().filter(|w| !w.is_needed) {
-            writeln!(list, "| {} | {} |", protocol.name, weakened.what).expect("a string grows");
+            writeln!(list, "- {}: {}", protocol.name, weakened.what).expect("a string grows");
         }
     }
     list
