@@ -416,7 +416,8 @@ impl Hostile for RowMap<u64> {
     const NAME: &'static str = "RowMap";
 
     fn make() -> Self {
-        let map = Self::new(&device()).unwrap();
+        // More room than it needs, so that `shrink_to_fit` has work.
+        let map = Self::with_capacity(&device(), 1_000).unwrap();
         map.insert(&[1, 2, 3]).unwrap();
         map
     }
