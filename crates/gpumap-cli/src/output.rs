@@ -128,6 +128,10 @@ impl Destination {
     /// Finds out before the long work whether the output can be made, and which file it will be, if it is
     /// one. Leaves nothing behind.
     fn check(&self) -> Result<Option<PathBuf>> {
+        // A pipe can be opened only once: its reader sees the end when the first who writes to it closes it.
+        if !self.is_stdout() && is_pipe(&self.path) {
+            return Ok(None);
+        }
         Ok(match self.stage()?.out.sink.get_ref() {
             Sink::Stdout => None,
             Sink::Stream(file) | Sink::File { file, .. } => file.target().map(Path::to_owned),
@@ -199,6 +203,20 @@ fn check(inputs: &[&Path], outputs: &[&Destination], inputs_stay: bool) -> Resul
         taken.push(target);
     }
     Ok(())
+}
+
+/// Whether there is a named pipe.
+fn is_pipe(path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::FileTypeExt;
+        fs::metadata(path).is_ok_and(|it| it.file_type().is_fifo())
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        false
+    }
 }
 
 enum Sink {

@@ -351,6 +351,58 @@ fn a_writer_that_comes_late_is_waited_for() {
     assert_eq!(ended(&mut child).signal(), Some(15));
 }
 
+/// A named pipe was opened once to see whether it could be written, and a second time to write: its reader saw the end after the
+/// first time, and the program waited for another reader for ever.
+#[test]
+fn a_named_pipe_is_an_output_like_any_other() {
+    let scene = scene()
+        .with("pairs.csv", "5,50\n3,30\n")
+        .with("keys.csv", "5\n");
+    scene.succeed(&["count-kmers", "lambda.fa.gz", "-o", "db.gpumap"]);
+    let count = ["count-kmers", "lambda.fa.gz", "--sorted"];
+    let rest = [&count[..], &["-o", "out.bin"]].concat();
+    for (arguments, name) in [
+        ([&count[..], &["-o"]].concat(), "pipe.tsv"),
+        ([&count[..], &["-o"]].concat(), "pipe.gpumap"),
+        ([&count[..], &["-o"]].concat(), "pipe.gpk"),
+        ([&rest[..], &["--histogram"]].concat(), "pipe.txt.gz"),
+        ([&rest[..], &["--spectrum"]].concat(), "pipe.svg"),
+        (vec!["dump", "db.gpumap", "-o"], "pipe.csv"),
+        (
+            vec!["query", "db.gpumap", "-s", "lambda.fa.gz", "-o"],
+            "pipe.txt",
+        ),
+        (vec!["load", "pairs.csv", "--sorted", "--dump"], "pipe.tsv"),
+        (
+            vec!["load", "pairs.csv", "--lookup", "keys.csv", "--results"],
+            "pipe.tsv",
+        ),
+    ] {
+        let pipe = scene.path(name);
+        let file = format!("file{}", &name[4..]);
+        let arguments = |output| [&arguments[..], &[output]].concat();
+        scene.succeed(&arguments(&file));
+        let expected = fs::read(scene.path(&file)).unwrap();
+        assert!(
+            Command::new("mkfifo")
+                .arg(&pipe)
+                .status()
+                .unwrap()
+                .success()
+        );
+        let mut reader = Command::new("cat")
+            .arg(&pipe)
+            .stdout(File::create(scene.path("read")).unwrap())
+            .spawn()
+            .unwrap();
+        let status = ended(&mut shell(&scene, "", &arguments(name), "").spawn().unwrap());
+        assert_eq!(status.code(), Some(0), "{name}: {status:?}");
+        ended(&mut reader);
+        assert!(fs::read(scene.path("read")).unwrap() == expected, "{name}");
+        fs::remove_file(pipe).unwrap();
+    }
+}
+
 /// Threads of a process that are at work or could be.
 fn at_work(process: u32) -> Option<usize> {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).ok()?;
