@@ -18,6 +18,7 @@ static TURNS: OnceLock<Turns> = OnceLock::new();
 
 /// Starts what the whole run uses: with `limit` threads at most, if there is one.
 pub fn start(limit: Option<NonZero<usize>>) -> Result<()> {
+    let limit = limit.map(startable);
     if let Some(limit) = limit {
         let limit = limit.get();
         // It is set once, as there is one command line.
@@ -34,6 +35,14 @@ pub fn start(limit: Option<NonZero<usize>>) -> Result<()> {
     pool.build_global().map_err(|error| Error::Thread {
         source: std::io::Error::other(error),
     })
+}
+
+/// As many threads as are started if a limit allows so many: more than that do no more work at once, and take a machine long to start.
+fn startable(limit: NonZero<usize>) -> NonZero<usize> {
+    /// Threads that any machine starts soon.
+    const FEW: NonZero<usize> = NonZero::new(64).expect("not zero");
+    let processors = available_parallelism().unwrap_or(NonZero::<usize>::MIN);
+    limit.min(processors.max(FEW))
 }
 
 /// Threads of the CPU where it stands for a device, if there is a limit: one is left to those that read and parse.

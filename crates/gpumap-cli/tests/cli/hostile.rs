@@ -403,6 +403,24 @@ fn a_named_pipe_is_an_output_like_any_other() {
     }
 }
 
+/// As many threads were started as were allowed.
+#[test]
+fn more_threads_than_any_machine_starts_are_allowed() {
+    let scene = Scene::new().with("a.fa", ">a\nACGTA\n");
+    let count = ["count-kmers", "a.fa", "-k5", "-o", "out.tsv"];
+    for (arguments, before) in [
+        ([&count[..], &["-t", "1000000"]].concat(), ""),
+        (
+            count.to_vec(),
+            "export GPUMAP_THREADS=18446744073709551615;",
+        ),
+    ] {
+        let (status, said) = run(shell(&scene, before, &arguments, ""));
+        assert_eq!(status.code(), Some(0), "{said}");
+        assert_eq!(scene.read("out.tsv"), "ACGTA\t1\n");
+    }
+}
+
 /// Threads of a process that are at work or could be.
 fn at_work(process: u32) -> Option<usize> {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).ok()?;
