@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::format::Format;
 use crate::gpk::Damage;
@@ -439,7 +439,7 @@ pub enum Error {
         values: [String; 2],
     },
     /// An output could not be made or written.
-    #[error("cannot write {}", path.display())]
+    #[error("cannot write {}", output_name(path))]
     Write {
         /// As given on the command line.
         path: PathBuf,
@@ -535,6 +535,14 @@ impl Error {
     }
 }
 
+/// An output in a sentence.
+fn output_name(path: &Path) -> String {
+    match path.to_str() {
+        Some("-") => "standard output".to_owned(),
+        _ => path.display().to_string(),
+    }
+}
+
 /// An error and its causes on one line, whatever line ends the causes contain, and with nothing that a terminal obeys:
 /// names of files and parts of inputs are in it.
 pub fn one_line(error: &dyn std::error::Error) -> String {
@@ -576,6 +584,16 @@ mod tests {
             source: io::Error::other("first\n  second"),
         };
         assert_eq!(one_line(&error), "cannot open a b.fa: first second");
+    }
+
+    #[test]
+    fn standard_output_is_called_so() {
+        let error = |path: &str| Error::Write {
+            path: path.into(),
+            source: io::Error::other("full"),
+        };
+        assert_eq!(one_line(&error("-")), "cannot write standard output: full");
+        assert_eq!(one_line(&error("./-")), "cannot write ./-: full");
     }
 
     /// Audit finding 16.

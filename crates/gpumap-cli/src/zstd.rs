@@ -15,6 +15,70 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use crate::stream::Packed;
 use crate::workers::{Pending, Workers};
 
+/// What is wrong with a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ZstdError {
+    /// The stream ends within a frame.
+    #[error("it ends within its compressed data: it was cut off")]
+    CutOff,
+    /// A frame that Zstandard does not have.
+    #[error("its compressed data are damaged")]
+    Data,
+    /// A frame whose bytes are others than those that were compressed.
+    #[error("its compressed data are damaged: their checksum is wrong")]
+    Checksum,
+    /// Something that is no frame, behind one.
+    #[error("behind its compressed data are bytes that zstd does not know")]
+    Trailing,
+    /// A frame that cannot be unpacked alone.
+    #[error("it is compressed with a dictionary, which is not read: unpack it by zstd -D")]
+    Dictionary,
+    /// A frame that takes much memory.
+    #[error(
+        "it is compressed with a window of {asked} bytes, and {most} are read: unpack it by zstd -d --long=31"
+    )]
+    Window {
+        /// Bytes of its window.
+        asked: u64,
+        /// Bytes at most.
+        most: u64,
+    },
+}
+
+impl From<ZstdError> for io::Error {
+    fn from(error: ZstdError) -> Self {
+        Self::new(io::ErrorKind::InvalidData, error)
+    }
+}
+
+/// An error of the decoder in the words of the program; of the system its own.
+fn in_words(error: &FrameDecoderError) -> io::Error {
+    match *error {
+        FrameDecoderError::DictNotProvided { .. } => return ZstdError::Dictionary.into(),
+        FrameDecoderError::WindowSizeTooBig { requested, max } => {
+            let (asked, most) = (requested, max);
+            return ZstdError::Window { asked, most }.into();
+        }
+        _ => {}
+    }
+    let mut cause = Some(error as &(dyn std::error::Error + 'static));
+    while let Some(error) = cause {
+        match error.downcast_ref::<io::Error>() {
+            Some(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return ZstdError::CutOff.into();
+            }
+            Some(error) => {
+                return match error.raw_os_error() {
+                    Some(code) => io::Error::from_raw_os_error(code),
+                    None => io::Error::new(error.kind(), error.to_string()),
+                };
+            }
+            None => cause = error.source(),
+        }
+    }
+    ZstdError::Data.into()
+}
+
 /// Bytes of a small frame at most. `pzstd` makes frames of 8 MiB by default, before they are packed.
 const SMALL: usize = 4 << 20;
 
@@ -128,7 +192,12 @@ impl<R: Read> ZstdReader<R> {
 
     /// Begins the next frame, which this thread unpacks. `false` if there is none.
     fn begin_frame(&mut self) -> io::Result<bool> {
-        while !self.packed.fill(1)?.is_empty() {
+        loop {
+            match self.packed.fill(MAGIC.len())? {
+                [] => return Ok(false),
+                bytes if may_be_frame(bytes) => {}
+                _ => return Err(ZstdError::Trailing.into()),
+            }
             match self.decoder.reset(&mut self.packed) {
                 Ok(()) => {
                     self.in_frame = true;
@@ -141,13 +210,12 @@ impl<R: Read> ZstdReader<R> {
                     let length = u64::from(length);
                     let mut skipped = self.packed.by_ref().take(length);
                     if io::copy(&mut skipped, &mut io::sink())? < length {
-                        return Err(io::ErrorKind::UnexpectedEof.into());
+                        return Err(ZstdError::CutOff.into());
                     }
                 }
-                Err(error) => return Err(io::Error::other(error)),
+                Err(error) => return Err(in_words(&error)),
             }
         }
-        Ok(false)
     }
 
     /// Reads some bytes of the frame; none only at its end.
@@ -160,14 +228,14 @@ impl<R: Read> ZstdReader<R> {
             if self.decoder.is_finished() {
                 self.in_frame = false;
                 if !is_right(&self.decoder) {
-                    return Err(io::Error::other("the checksum of a frame is wrong"));
+                    return Err(ZstdError::Checksum.into());
                 }
                 return Ok(0);
             }
             let one = BlockDecodingStrategy::UptoBlocks(1);
             self.decoder
                 .decode_blocks(&mut self.packed, one)
-                .map_err(io::Error::other)?;
+                .map_err(|error| in_words(&error))?;
         }
     }
 }
@@ -221,6 +289,16 @@ fn unpack(mut packed: &[u8], decoder: &mut FrameDecoder) -> Option<Vec<u8>> {
 
 /// What a frame begins with.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// Whether a frame, or one that is to be skipped, may begin with these bytes, of which there are four at most.
+fn may_be_frame(bytes: &[u8]) -> bool {
+    let is_skipped = |magic: &[u8]| match magic {
+        [] => true,
+        [first, rest @ ..] => (0x50..=0x5f).contains(first) && [0x2a, 0x4d, 0x18].starts_with(rest),
+    };
+    let magic = &bytes[..bytes.len().min(MAGIC.len())];
+    MAGIC.starts_with(magic) || is_skipped(magic)
+}
 
 /// How many bytes a frame has, that is to be skipped or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -326,6 +404,65 @@ mod tests {
         for threads in [1, 2, 4] {
             let (bytes, outcome) = read(&stream, threads);
             assert!(outcome.is_ok() && bytes == texts.concat(), "{threads}");
+        }
+    }
+
+    /// They were the decoder's own, names of its types among them.
+    #[test]
+    fn errors_are_in_the_words_of_the_program() {
+        let frame = zstd(&text(2000));
+        let len = frame.len();
+        let (whole, checksum) = (&frame[..], &frame[len - 4..]);
+        let other = checksum.iter().map(|byte| !byte).collect::<Vec<_>>();
+        let reserved = [&MAGIC[..], &[0x20, 1, 7, 0, 0]].concat();
+        let dictionary = [&MAGIC[..], &[0x21, 7, 1, 9, 0, 0, b'A']].concat();
+        let window = [&MAGIC[..], &[0, 0xa8, 9, 0, 0, b'A']].concat();
+        let asked_too_much = ZstdError::Window {
+            asked: 1 << 31,
+            most: 1 << 27,
+        };
+        let mut damaged = frame.clone();
+        damaged[20..40].fill(0xff);
+        for (stream, error) in [
+            (whole[..3].to_vec(), ZstdError::CutOff),
+            (whole[..5].to_vec(), ZstdError::CutOff),
+            (whole[..len / 2].to_vec(), ZstdError::CutOff),
+            (whole[..len - 1].to_vec(), ZstdError::CutOff),
+            (SKIPPED[..10].to_vec(), ZstdError::CutOff),
+            ([whole, &MAGIC[..2]].concat(), ZstdError::CutOff),
+            (damaged, ZstdError::Data),
+            (reserved, ZstdError::Data),
+            ([&whole[..len - 4], &other].concat(), ZstdError::Checksum),
+            ([whole, b"xx"].concat(), ZstdError::Trailing),
+            ([whole, b"more"].concat(), ZstdError::Trailing),
+            ([whole, &[0x53, 0x2a, 0]].concat(), ZstdError::Trailing),
+            (dictionary, ZstdError::Dictionary),
+            (window, asked_too_much),
+        ] {
+            for threads in [1, 3] {
+                let said = read(&stream, threads).1.unwrap_err();
+                assert_eq!(said.to_string(), error.to_string(), "{stream:x?}");
+            }
+        }
+        // The system's own errors stay.
+        struct Failing(usize);
+        impl Read for Failing {
+            fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+                let begin = &zstd(&text(2000))[self.0..30];
+                match begin.is_empty() {
+                    true => Err(io::Error::from_raw_os_error(5)),
+                    false => {
+                        let read = { begin }.read(bytes)?;
+                        self.0 += read;
+                        Ok(read)
+                    }
+                }
+            }
+        }
+        for threads in [1, 3] {
+            let mut reader = ZstdReader::new(Failing(0), NonZero::new(threads).unwrap());
+            let error = reader.read_to_end(&mut Vec::new()).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(5), "{error}");
         }
     }
 
