@@ -16,7 +16,7 @@ const RUN_SCRIPT: &str = include_str!("run.sh");
 /// The packages whose tests go into the bundle.
 const TESTED: [&str; 4] = ["gpumap", "gpumap-simt", "gpumap-tests", "word-pairs"];
 /// Their tests that have nothing to do with a GPU, and read files of the source.
-const LEFT_OUT: [&str; 3] = ["fuzz", "guide", "saved_files"];
+const LEFT_OUT: [&str; 4] = ["advice", "fuzz", "guide", "saved_files"];
 /// The packages whose programs go into the bundle.
 const PROGRAMS: [&str; 3] = ["gpumap-cli", "gpumap-benches", "gpumap-tests"];
 /// A library for PyTorch's process, and the program in Python that loads it.

@@ -204,7 +204,7 @@ mod testing;
 mod wide;
 
 pub use buffer::{Buffer, BufferView, BufferViewMut, PinnedBuffer};
-pub use chained::ChainedMap;
+pub use chained::{ChainedMap, ChainedValue};
 #[cfg(feature = "unstable-testing")]
 #[doc(hidden)]
 pub use device::faults::{Call, Fault, Faults};

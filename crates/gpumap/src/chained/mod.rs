@@ -58,6 +58,17 @@ use crate::poison;
 use crate::scratch::{ScratchPool, Workspace};
 use chains::Chains;
 
+/// A value of a [`ChainedMap`] with keys `K`: a [`Word`] of as many bytes. It is what the compiler tells about pairs of other sizes.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a value of a chained map with keys of type `{K}`: both have one size",
+    label = "not a number of as many bytes as `{K}`",
+    note = "use numbers of one size, as in `ChainedMap<u64, f64>` or `ChainedMap<u32, i32>`; a type of your own with such bits needs `unsafe impl gpumap::Word`"
+)]
+pub trait ChainedValue<K: WordKey>: Word<Bits = K::Bits> {}
+
+#[diagnostic::do_not_recommend]
+impl<K: WordKey, V: Word<Bits = K::Bits>> ChainedValue<K> for V {}
+
 /// A map of buckets that are chains of slabs, in the memory of a device. Keys and values have the same
 /// size, 4 or 8 bytes.
 ///
@@ -92,9 +103,9 @@ use chains::Chains;
 /// # Ok::<(), gpumap::Error>(())
 /// ```
 ///
-/// Keys and values of different sizes do not compile:
+/// Keys and values of different sizes do not compile, with a message that says which do:
 ///
-/// ```compile_fail,E0271
+/// ```compile_fail,E0277
 /// # use gpumap::{ChainedMap, Device};
 /// let map = ChainedMap::<u32, u64>::with_capacity(&Device::cpu(), 10);
 /// ```
@@ -120,7 +131,7 @@ use chains::Chains;
 /// [`Error::OutOfMemory`] or [`Error::Full`], and the map holds what it held.
 ///
 /// Buckets stay as they are: with many more pairs than the map was built for, chains become long.
-pub struct ChainedMap<K: WordKey, V: Word<Bits = K::Bits>> {
+pub struct ChainedMap<K: WordKey, V: ChainedValue<K>> {
     device: Device,
     kernels: &'static ChainedKernels<K::Bits, K::Bits>,
     scratch: ScratchPool,
