@@ -378,14 +378,15 @@ fn on_device<'py>(
 
 /// Whether numbers of so many bytes lie one after the other, the last dimension first.
 fn is_contiguous(shape: &[usize], strides: &[isize], bytes: usize) -> bool {
-    let mut expected = bytes;
+    // An array that has more bytes than there are addresses is none.
+    let mut expected = Some(bytes);
     let mut dimensions = shape.iter().zip(strides).rev();
     shape.contains(&0)
         || shape.len() == strides.len()
             && dimensions.all(|(&extent, &stride)| {
-                let fits = extent == 1 || usize::try_from(stride) == Ok(expected);
-                expected *= extent;
-                fits
+                let fits = extent == 1 || usize::try_from(stride).ok() == expected;
+                expected = expected.and_then(|bytes| bytes.checked_mul(extent));
+                fits && expected.is_some()
             })
 }
 

@@ -4,7 +4,7 @@
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString};
+use pyo3::types::{PyBytes, PyDict, PyFrozenSet, PySet, PyString};
 
 use crate::arrow::{self, Copied, Texts};
 use crate::numpy;
@@ -36,10 +36,30 @@ pub fn strings_of(batch: &Bound<'_, PyAny>) -> PyResult<Texts> {
 /// The strings of whatever has them one by one.
 fn collected(batch: &Bound<'_, PyAny>) -> PyResult<Copied> {
     let mut strings = Copied::new();
-    for (i, string) in batch.try_iter()?.enumerate() {
+    let name = batch.get_type().name()?;
+    // What has an order: the answers have it too.
+    let is_set = batch.is_instance_of::<PyDict>()
+        || batch.is_instance_of::<PySet>()
+        || batch.is_instance_of::<PyFrozenSet>();
+    let none = || {
+        let text = format!("the strings are of type {name}: pass an array or a list");
+        PyTypeError::new_err(text)
+    };
+    if is_set {
+        return Err(none());
+    }
+    let all = batch.try_iter();
+    let all = all.map_err(
+        |error| match error.is_instance_of::<PyTypeError>(batch.py()) {
+            true => none(),
+            false => error,
+        },
+    )?;
+    for (i, string) in all.enumerate() {
         let string = string?;
         if let Ok(text) = string.cast::<PyString>() {
-            strings.push(text.to_str()?.as_bytes())?;
+            let text = text.to_str().map_err(|_| surrogate(i))?;
+            strings.push(text.as_bytes())?;
         } else if let Ok(bytes) = string.cast::<PyBytes>() {
             strings.push(bytes.as_bytes())?;
         } else {
@@ -93,13 +113,15 @@ fn of_numpy(array: &Bound<'_, PyAny>) -> PyResult<Option<Copied>> {
         text.clear();
         for &point in without_zeros(&points) {
             let letter = char::from_u32(point);
-            text.push(letter.ok_or_else(|| {
-                PyValueError::new_err(format!("string {i} has a surrogate, which UTF-8 has not"))
-            })?);
+            text.push(letter.ok_or_else(|| surrogate(i))?);
         }
         strings.push(text.as_bytes())?;
     }
     Ok(Some(strings))
+}
+
+fn surrogate(i: usize) -> PyErr {
+    PyValueError::new_err(format!("string {i} has a surrogate, which UTF-8 has not"))
 }
 
 /// All but the zeros at the end.

@@ -588,6 +588,48 @@ def test_types_by_all_their_names(device, name):
         assert gm.Map(it, device=device).key == gm.Set(it, device=device).key == gm.RowMap(it, device=device).key == name
 
 
+# Sizes and devices.
+
+
+def every_size(device):
+    """Calls with one size each, and how their errors name it."""
+    for make in (gm.Map, gm.Set, gm.RowMap, lambda **on: gm.Map(("u64", 2), **on)):
+        yield "capacity", lambda n, make=make: make(capacity=n, device=device)
+        yield "more", make(device=device).reserve
+    words, map, keys = gm.StringRowMap(device=device), gm.Map(device=device), gm.Set(device=device)
+    yield "capacity", lambda n: gm.StringRowMap(capacity=n, device=device)
+    yield "bytes", lambda n: gm.StringRowMap(bytes=n, device=device)
+    yield "more", lambda n: words.reserve(n, 0)
+    yield "bytes", lambda n: words.reserve(0, n)
+    yield "pairs", map.chunks
+    yield "keys", keys.chunks
+    yield "k", lambda n: gm.top_k([1], n, device=device)
+
+
+@pytest.mark.parametrize("size", [-1, -(2**70), 2**63, 2**64, 2**70, np.uint64(2**63)], ids=repr)
+def test_sizes_that_are_none(device, size):
+    for what, call in every_size(device):
+        with pytest.raises(ValueError, match=f"^{what} is {int(size)}: it may be 0 to"):
+            call(size)
+
+
+@pytest.mark.parametrize("size", ["5", 1.5, None, [5], float("nan")], ids=repr)
+def test_sizes_that_are_no_integers(device, size):
+    for _, call in every_size(device):
+        with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+            call(size)
+
+
+@pytest.mark.parametrize("name", [5, b"cpu", ["cpu"], ("cpu",)], ids=repr)
+def test_devices_are_names(name):
+    for make in (gm.Map, gm.Set, gm.RowMap, gm.StringRowMap, lambda **on: gm.Map(("u64", 2), **on), lambda **on: gm.StringRowMap.load("nowhere", **on), lambda **on: gm.Map.load("nowhere", **on)):
+        with pytest.raises(TypeError, match=f"^device is .* of type {type(name).__name__}: it is a name"):
+            make(device=name)
+    for make in (gm.Map, gm.Set, lambda **on: gm.Map(("u64", 2), **on)):
+        with pytest.raises(TypeError, match="among the devices: they are names"):
+            make(devices=["cpu", name])
+
+
 # Arrow.
 
 

@@ -491,6 +491,10 @@ def test_what_arrays_of_a_gpu_say_is_checked():
         map.get(OnGpu((2, 2)))
     with pytest.raises(ValueError, match="contiguous"):
         map.get(OnGpu(strides=(16,)))
+    for shape, strides in (((1 << 62, 1 << 62), (8, 8)), ((1 << 62,), (16,)), ((1 << 62, 4), (32, 8))):
+        rows = gm.Map(("u64", shape[-1]), device="cpu") if shape[-1] == 4 else map
+        with pytest.raises(ValueError, match="2 dimensions|contiguous"):
+            rows.get(OnGpu(shape, strides=strides))
     with pytest.raises(ValueError, match="aligned"):
         map.get(OnGpu(data=(4097, False)))
     with pytest.raises(ValueError, match="masked"):

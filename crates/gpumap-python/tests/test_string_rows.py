@@ -112,11 +112,22 @@ def test_bad_arguments(device, tmp_path):
         map.get(np.arange(3))
     with pytest.raises(ValueError, match="2 dimensions"):
         map.get(np.array([["to", "be"]]))
-    with pytest.raises(TypeError):
-        map.insert(7)
+    # A set has no order, which answers would be in.
+    for none in (7, None, {"to"}, frozenset(["to"]), {"to": 1}):
+        with pytest.raises(TypeError, match=f"the strings are of type {type(none).__name__}: pass an array or a list"):
+            map.insert(none)
     for surrogate in (["\ud800"], np.array(["\ud800"])):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="string 0 has a surrogate"):
             map.insert(surrogate)
+
+    class Raises:
+        def __iter__(self):
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        map.insert(Raises())
+    assert map.insert({"to": 1}.keys()).tolist() == [0] and map.remove(iter(["to"])) == 1
+    map.clear()
     assert len(map) == 0, "nothing was stored"
     rows = gm.RowMap("u64", device=device)
     rows.insert([5, 6])

@@ -153,16 +153,34 @@ def _key(key: Any) -> str | tuple[str, int]:
     return _name(key[0]), width
 
 
+def _size(number: int, what: str) -> int:
+    """A number of elements."""
+    size = operator.index(number)
+    if not 0 <= size < 1 << 63:
+        raise ValueError(f"{what} is {size}: it may be 0 to 2**63 - 1")
+    return size
+
+
+def _device(name: str | None) -> str | None:
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"device is {name!r} of type {type(name).__name__}: it is a name, as 'cpu' or 'cuda:1'")
+    return name
+
+
 def _on(device: str | None, devices: Sequence[str] | None) -> str | None | list[str]:
     if devices is None:
-        return device
+        return _device(device)
     if device is not None:
         raise ValueError(
             f"device is {device!r} and devices are {devices!r}: pass device for one, or devices to spread pairs over several"
         )
     if isinstance(devices, str):
         raise TypeError(f"devices is a list of names, as [{devices!r}]")
-    return list(devices)
+    names = list(devices)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"{name!r} of type {type(name).__name__} is among the devices: they are names, as 'cpu' or 'cuda:1'")
+    return names
 
 
 class _Keys:
@@ -215,7 +233,7 @@ class _Keys:
     def reserve(self, more: int) -> None:
         """Makes room for so many keys more. Raises ``MemoryError`` if there is none, or ``ValueError`` for more than any device
         has."""
-        self._native.reserve(more)
+        self._native.reserve(_size(more, "more"))
 
     def shrink_to_fit(self) -> None:
         """Gives back memory that is not needed: of a row map after its :meth:`RowMap.compact` also that of removed keys."""
@@ -322,7 +340,7 @@ class Map(_Table):
         grows: bool = True,
     ) -> None:
         on = _on(device, devices)
-        self._native = _rust.Map(_key(key), _name(value), capacity, on, grows, None)
+        self._native = _rust.Map(_key(key), _name(value), _size(capacity, "capacity"), on, grows, None)
 
     @classmethod
     def load(
@@ -415,7 +433,7 @@ class Map(_Table):
         """All pairs, in no order, as arrays of keys and of values with at most about so many, or 4,096 if that is more: for
         maps of which the host has no room for a copy. The map may be used and changed meanwhile, unless its keys are rows: a pair that
         is there all the time comes once, with a value that it had meanwhile; others may come or not."""
-        return self._native.chunks(pairs)
+        return self._native.chunks(_size(pairs, "pairs"))
 
 
 class Set(_Table):
@@ -439,7 +457,7 @@ class Set(_Table):
         devices: Sequence[str] | None = None,
         grows: bool = True,
     ) -> None:
-        self._native = _rust.Set(_key(key), capacity, _on(device, devices), grows, None)
+        self._native = _rust.Set(_key(key), _size(capacity, "capacity"), _on(device, devices), grows, None)
 
     @classmethod
     def load(
@@ -470,7 +488,7 @@ class Set(_Table):
 
     def chunks(self, keys: int = 1 << 20) -> Iterator[npt.NDArray[Any]]:
         """All keys, in no order, as arrays of at most about so many; as :meth:`Map.chunks`."""
-        return self._native.chunks(keys)
+        return self._native.chunks(_size(keys, "keys"))
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._listed(self._native.retrieve_all(False)))
@@ -509,7 +527,7 @@ class RowMap(_Keys):
         capacity: int = 0,
         device: str | None = None,
     ) -> None:
-        self._native = _rust.RowMap(_key(key), capacity, device, None)
+        self._native = _rust.RowMap(_key(key), _size(capacity, "capacity"), _device(device), None)
 
     @classmethod
     def load(
@@ -524,7 +542,7 @@ class RowMap(_Keys):
         for a file that is not there, is damaged, or has other keys. A map with rows for more than 16 times its keys needs a
         ``capacity`` of as many."""
         map = cls.__new__(cls)
-        map._native = _rust.RowMap(_key(key), capacity, device, path)
+        map._native = _rust.RowMap(_key(key), _size(capacity, "capacity"), _device(device), path)
         return map
 
     def __repr__(self) -> str:
@@ -622,7 +640,7 @@ class StringRowMap:
     _native: _rust.StringRowMap
 
     def __init__(self, *, capacity: int = 0, bytes: int = 0, device: str | None = None) -> None:
-        self._native = _rust.StringRowMap(capacity, bytes, device, None)
+        self._native = _rust.StringRowMap(_size(capacity, "capacity"), _size(bytes, "bytes"), _device(device), None)
 
     @classmethod
     def load(
@@ -631,7 +649,7 @@ class StringRowMap:
         """A map from a file that :meth:`save` wrote. Each string has its row. Raises ``OSError`` for a file that is not there, is
         damaged, or is of another kind of map. A map with rows for more than 16 times its strings needs a ``capacity`` of as many."""
         map = cls.__new__(cls)
-        map._native = _rust.StringRowMap(capacity, bytes, device, path)
+        map._native = _rust.StringRowMap(_size(capacity, "capacity"), _size(bytes, "bytes"), _device(device), path)
         return map
 
     def __repr__(self) -> str:
@@ -734,7 +752,7 @@ class StringRowMap:
     def reserve(self, more: int, bytes: int) -> None:
         """Makes room for so many rows more, and for so many bytes of their strings. Raises ``MemoryError`` if there is none, or
         ``ValueError`` for more than any device has."""
-        self._native.reserve(more, bytes)
+        self._native.reserve(_size(more, "more"), _size(bytes, "bytes"))
 
     def shrink_to_fit(self) -> None:
         """Gives back memory that is not needed, after :meth:`compact` also that of removed strings."""
@@ -983,7 +1001,7 @@ def top_k(
     >>> top_k([0.5, 8.0, 2.0], 2, device="cpu")
     (array([8., 2.]), array([1, 2], dtype=int32))
     """
-    return _rust.top_k(numbers, k, device, stream)
+    return _rust.top_k(numbers, _size(k, "k"), device, stream)
 
 
 def isin(keys: Keys, among: Keys, *, device: str | None = None, stream: int = 1) -> Answers:
