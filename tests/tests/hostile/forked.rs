@@ -81,7 +81,7 @@ fn is_forked(error: &Error) -> bool {
 }
 
 /// Methods that say what the host knows, or free what it has, without the device.
-const OF_THE_HOST: [&str; 16] = [
+const OF_THE_HOST: [&str; 17] = [
     "device",
     "len",
     "lens",
@@ -92,6 +92,7 @@ const OF_THE_HOST: [&str; 16] = [
     "submaps",
     "load_factor",
     "row_bound",
+    "row_bounds",
     "ranks",
     "owner",
     "trim",

@@ -656,7 +656,8 @@ impl Hostile for ShardedRowMap<u64> {
     const NAME: &'static str = "ShardedRowMap";
 
     fn make() -> Self {
-        let map = Self::new(&ranks()).unwrap();
+        // As that of a device.
+        let map = Self::with_capacity(&ranks(), 4_000).unwrap();
         map.insert(&[1, 2, 3]).unwrap();
         map
     }
