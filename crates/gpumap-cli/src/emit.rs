@@ -6,6 +6,7 @@
 
 use std::io::{self, Write};
 use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use gpumap::Value;
@@ -342,8 +343,9 @@ impl<'a> Blocks<'a> {
     ) -> io::Result<Vec<T>> {
         let mut to_fill = std::mem::take(&mut self.spare);
         to_fill.resize_with(blocks, Vec::new);
+        let is_made = AtomicBool::new(false);
         let (written, (made, pack)) = rayon::join(
-            || self.out.append(&self.ready),
+            || self.out.append(&self.ready, &is_made),
             || {
                 let start = Instant::now();
                 let blocks = to_fill.par_iter_mut().enumerate();
@@ -351,7 +353,9 @@ impl<'a> Blocks<'a> {
                     block.clear();
                     make(i, block)
                 });
-                (made.collect::<io::Result<Vec<T>>>(), start.elapsed())
+                let made = made.collect::<io::Result<Vec<T>>>();
+                is_made.store(true, Ordering::Relaxed);
+                (made, start.elapsed())
             },
         );
         self.out.spent.pack += pack;
@@ -363,7 +367,7 @@ impl<'a> Blocks<'a> {
 
     /// Writes what is left; returns the output.
     pub fn finish(self) -> io::Result<&'a mut Out> {
-        self.out.append(&self.ready)?;
+        self.out.append(&self.ready, &AtomicBool::new(true))?;
         Ok(self.out)
     }
 }

@@ -6,6 +6,7 @@
 use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use gpumap::file::AtomicFile;
@@ -274,10 +275,12 @@ pub struct Out {
 }
 
 impl Out {
-    /// Appends blocks, one after the other: to a file by all cores, each block at its place.
-    pub fn append(&mut self, blocks: &[Vec<u8>]) -> io::Result<()> {
+    /// Appends blocks, one after the other, while other threads make more: to a file one by one until `is_made` says that these are
+    /// done, and then by all cores, each block at its place. A file takes one write at a time, and a thread that waits for its turn
+    /// makes nothing.
+    pub fn append(&mut self, blocks: &[Vec<u8>], is_made: &AtomicBool) -> io::Result<()> {
         match &mut self.to_pack {
-            None => self.put(blocks),
+            None => self.put(blocks, is_made),
             Some(waiting) => {
                 blocks
                     .iter()
@@ -287,13 +290,21 @@ impl Out {
         }
     }
 
-    fn put(&mut self, blocks: &[Vec<u8>]) -> io::Result<()> {
+    fn put(&mut self, blocks: &[Vec<u8>], is_made: &AtomicBool) -> io::Result<()> {
         let start = Instant::now();
         self.sink.flush()?;
         match self.sink.get_mut() {
             Sink::File { file, len } => {
-                file.append_parts(blocks, *len)?;
-                *len += blocks.iter().map(|block| block.len() as u64).sum::<u64>();
+                let mut rest = blocks;
+                while let Some((block, behind)) = rest.split_first()
+                    && !is_made.load(Ordering::Relaxed)
+                {
+                    file.write_all_at(block, *len)?;
+                    *len += block.len() as u64;
+                    rest = behind;
+                }
+                file.append_parts(rest, *len)?;
+                *len += rest.iter().map(|block| block.len() as u64).sum::<u64>();
             }
             _ => blocks
                 .iter()
@@ -313,14 +324,14 @@ impl Out {
         let packed = pack::pack(&waiting[..whole])?;
         waiting.drain(..whole);
         self.spent.pack += start.elapsed();
-        self.put(&packed)
+        self.put(&packed, &AtomicBool::new(true))
     }
 
     /// Writes what is left, and the end of what is packed. Nothing may be written after it.
     fn finish(&mut self) -> io::Result<()> {
         if let Some(waiting) = self.to_pack.take() {
             let packed = pack::pack(&waiting)?;
-            self.put(&packed)?;
+            self.put(&packed, &AtomicBool::new(true))?;
             self.sink.write_all(&pack::END)?;
         }
         self.sink.flush()
@@ -450,20 +461,23 @@ mod tests {
         let blocks: Vec<Vec<u8>> = (0..100_u8)
             .map(|block| vec![block; usize::from(block) * 7])
             .collect();
-        let mut staged = Destination::any(&path).stage().unwrap();
-        staged
-            .write_with(|out| {
-                out.write_all(b"head")?;
-                out.append(&blocks)?;
-                out.write_all(b"foot")?;
-                out.append(&[])?;
-                out.append(&blocks[..2])
-            })
-            .unwrap();
-        commit_all(vec![staged]).unwrap();
         let all = blocks.concat();
         let expected = [b"head", &all[..], b"foot", &blocks[1]].concat();
-        assert!(fs::read(&path).unwrap() == expected);
+        // One by one, and by all cores.
+        for is_made in [false, true].map(AtomicBool::new) {
+            let mut staged = Destination::any(&path).stage().unwrap();
+            staged
+                .write_with(|out| {
+                    out.write_all(b"head")?;
+                    out.append(&blocks, &is_made)?;
+                    out.write_all(b"foot")?;
+                    out.append(&[], &is_made)?;
+                    out.append(&blocks[..2], &is_made)
+                })
+                .unwrap();
+            commit_all(vec![staged]).unwrap();
+            assert!(fs::read(&path).unwrap() == expected);
+        }
     }
 
     #[test]

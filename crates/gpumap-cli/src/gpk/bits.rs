@@ -3,11 +3,15 @@
 /// Bytes that must follow the last number, so that every number can be read as a whole word.
 pub const PADDING: usize = 16;
 
+/// The longest number that is written at once: fewer than 8 bits wait before it.
+const AT_ONCE: u32 = u64::BITS - 8;
+
 /// Appends numbers to bytes.
 pub struct BitWriter<'a> {
     out: &'a mut Vec<u8>,
     /// Where the next word goes.
     at: usize,
+    /// Bits that do not fill a byte yet, and how many.
     word: u64,
     filled: u32,
 }
@@ -26,26 +30,66 @@ impl<'a> BitWriter<'a> {
         }
     }
 
-    /// Appends a number below 2^width; the width is 64 at most.
-    pub fn push(&mut self, number: u64, width: u32) {
-        self.word |= number << self.filled;
-        let filled = self.filled + width;
-        if filled < u64::BITS {
-            self.filled = filled;
-            return;
+    /// Appends a number below 2^width; the width is 128 at most.
+    #[inline(always)]
+    pub fn push(&mut self, mut number: u128, mut width: u32) {
+        while width > AT_ONCE {
+            self.push_at_once(number as u64 & mask(AT_ONCE), AT_ONCE);
+            (number, width) = (number >> AT_ONCE, width - AT_ONCE);
         }
-        self.put_word();
-        self.at += size_of::<u64>();
-        // The bits that did not fit; a shift by the whole word leaves none.
-        self.word = number.checked_shr(u64::BITS - self.filled).unwrap_or(0);
-        self.filled = filled - u64::BITS;
+        self.push_at_once(number as u64, width);
     }
 
-    /// The same for a width of up to 128.
-    pub fn push_wide(&mut self, number: u128, width: u32) {
-        self.push(number as u64, width.min(u64::BITS));
-        if let Some(more) = width.checked_sub(u64::BITS) {
-            self.push((number >> u64::BITS) as u64, more);
+    /// The same for a width of up to [`AT_ONCE`], without a branch.
+    #[inline(always)]
+    pub fn push_at_once(&mut self, number: u64, width: u32) {
+        self.word |= number << self.filled;
+        self.put_word();
+        self.filled += width;
+        self.at += (self.filled / 8) as usize;
+        self.word >>= self.filled / 8 * 8;
+        self.filled %= 8;
+    }
+
+    /// Appends numbers below 2^width, several at once where they are short: each write waits for the one before.
+    #[inline(always)]
+    pub fn push_all(&mut self, numbers: impl ExactSizeIterator<Item = u64>, width: u32) {
+        self.push_some(numbers.map(|number| (number, true)), width);
+    }
+
+    /// The same without the numbers that are not there, which are 0.
+    #[inline(always)]
+    pub fn push_some(
+        &mut self,
+        mut numbers: impl ExactSizeIterator<Item = (u64, bool)>,
+        width: u32,
+    ) {
+        match width {
+            1..=7 => self.push_groups::<8>(&mut numbers, width),
+            8..=14 => self.push_groups::<4>(&mut numbers, width),
+            15..=28 => self.push_groups::<2>(&mut numbers, width),
+            _ => {}
+        }
+        for (number, is_there) in numbers {
+            self.push(number.into(), width * u32::from(is_there));
+        }
+    }
+
+    /// `N` numbers at once, while there are as many.
+    #[inline(always)]
+    fn push_groups<const N: usize>(
+        &mut self,
+        numbers: &mut impl ExactSizeIterator<Item = (u64, bool)>,
+        width: u32,
+    ) {
+        while numbers.len() >= N {
+            let (mut word, mut filled) = (0, 0);
+            for _ in 0..N {
+                let (number, is_there) = numbers.next().unwrap_or_default();
+                word |= number << filled;
+                filled += width * u32::from(is_there);
+            }
+            self.push_at_once(word, filled);
         }
     }
 
@@ -134,12 +178,9 @@ mod tests {
                 let mut bytes = Vec::new();
                 let all_bits = (first + width * numbers.len() as u32) as usize;
                 let mut writer = BitWriter::new(&mut bytes, all_bits);
-                writer.push(mask(first), first);
+                writer.push(mask(first).into(), first);
                 for &number in &numbers {
-                    match width <= 64 {
-                        true => writer.push(number as u64, width),
-                        false => writer.push_wide(number, width),
-                    }
+                    writer.push(number, width);
                 }
                 writer.finish();
                 assert_eq!(bytes.len(), bytes_of(all_bits));
@@ -152,6 +193,28 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_left_out_take_no_bits() {
+        for width in 0..=64 {
+            let numbers = (0..100_u32).map(|i| {
+                let number = u64::from(i).wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask(width);
+                match i % 7 {
+                    0 | 3 => (0, false),
+                    _ => (number, true),
+                }
+            });
+            let (mut one_by_one, mut at_once) = (Vec::new(), Vec::new());
+            let mut writer = BitWriter::new(&mut one_by_one, 100 * width as usize);
+            let there = numbers.clone().filter(|&(_, is_there)| is_there);
+            there.for_each(|(number, _)| writer.push(number.into(), width));
+            writer.finish();
+            let mut writer = BitWriter::new(&mut at_once, 100 * width as usize);
+            writer.push_some(numbers, width);
+            writer.finish();
+            assert_eq!(one_by_one, at_once, "{width}");
         }
     }
 

@@ -73,17 +73,37 @@ fn shortest(lengths: &Lengths) -> (CountLayout, usize) {
     (layout, bits as usize)
 }
 
+/// The lengths of all counts less 1, and of the counts above 1 less 2.
+fn lengths_of(counts: &[u64]) -> (Lengths, Lengths) {
+    /// Lower counts are counted by value, every second one apart: neighbours are often equal, and an addition would wait for the one
+    /// before.
+    const SMALL: usize = 256;
+    let (mut all, mut others): (Lengths, Lengths) = ([0; 65], [0; 65]);
+    let mut small = [[0_u32; 2]; SMALL];
+    for (i, &count) in counts.iter().enumerate() {
+        match small.get_mut(usize::try_from(count.wrapping_sub(1)).unwrap_or(SMALL)) {
+            Some(numbers) => numbers[i % 2] += 1,
+            None => {
+                let above = count.wrapping_sub(1);
+                all[bits_of(above) as usize] += 1;
+                others[bits_of(above - 1) as usize] += 1;
+            }
+        }
+    }
+    for (above, numbers) in (0..).zip(small) {
+        let numbers = numbers[0] + numbers[1];
+        all[bits_of(above) as usize] += numbers;
+        if let Some(above) = above.checked_sub(1) {
+            others[bits_of(above) as usize] += numbers;
+        }
+    }
+    (all, others)
+}
+
 impl CountLayout {
     /// The shortest for these counts.
     fn of(counts: &[u64]) -> Self {
-        let (mut all, mut others): (Lengths, Lengths) = ([0; 65], [0; 65]);
-        for &count in counts {
-            let above = count.wrapping_sub(1);
-            all[bits_of(above) as usize] += 1;
-            others[bits_of(above.wrapping_sub(1)) as usize] += 1;
-        }
-        // Those of 1, which are none of the others.
-        others[64] -= all[0];
+        let (all, others) = lengths_of(counts);
         let (plain, bits) = shortest(&all);
         let (with_ones, bits_with_ones) = shortest(&others);
         match counts.len() + bits_with_ones < bits {
@@ -92,15 +112,6 @@ impl CountLayout {
                 ..with_ones
             },
             false => plain,
-        }
-    }
-
-    /// What is packed for a count, if anything.
-    fn packed(self, count: u64) -> Option<u64> {
-        let above = count.wrapping_sub(1);
-        match self.has_ones {
-            true => (above != 0).then(|| above.wrapping_sub(1)),
-            false => Some(above),
         }
     }
 
@@ -130,57 +141,88 @@ pub fn pack<C: Code>(keys: &[C], counts: &[u64], out: &mut Vec<u8>) {
     match low <= u64::BITS {
         true => {
             let low_bits = mask(low);
-            for key in keys {
-                lows.push(above(key).number() as u64 & low_bits, low);
-            }
+            let low_bits = |key| above(key).number() as u64 & low_bits;
+            lows.push_all(keys.iter().map(low_bits), low);
         }
         false => {
             let low_bits = u128::MAX >> (u128::BITS - low);
             for key in keys {
-                lows.push_wide(above(key).number() & low_bits, low);
+                lows.push(above(key).number() & low_bits, low);
             }
         }
     }
     lows.finish();
-
-    let start = out.len();
-    out.resize(start + bytes_of(keys.len() + zeros), 0);
-    let highs = &mut out[start..];
-    for (i, key) in keys.iter().enumerate() {
-        let bit = (above(key) >> low).number() as usize + i;
-        highs[bit / 8] |= 1 << (bit % 8);
-    }
-
+    let places = keys.iter().enumerate();
+    push_ones(
+        places.map(|(i, key)| (above(key) >> low).number() as usize + i),
+        keys.len() + zeros,
+        out,
+    );
     if layout.has_ones {
-        let mut bits = BitWriter::new(out, counts.len());
-        for &count in counts {
-            bits.push(u64::from(count != 1), 1);
+        for counts in counts.chunks(u64::BITS as usize) {
+            let others = counts.iter().enumerate();
+            let others = others.fold(0, |word, (i, &count)| word | u64::from(count != 1) << i);
+            let bytes = bytes_of(counts.len());
+            out.extend_from_slice(&others.to_le_bytes()[..bytes]);
         }
-        bits.finish();
     }
-    let packed = || counts.iter().filter_map(|&count| layout.packed(count));
-    let mut bits = BitWriter::new(out, counts.len() * layout.width as usize);
-    let low_bits = mask(layout.width);
-    for number in packed() {
-        bits.push(number & low_bits, layout.width);
+    pack_counts(counts, layout, out);
+}
+
+/// Appends `bits` bits: ones at these places, which rise, and zeros.
+fn push_ones(places: impl Iterator<Item = usize>, bits: usize, out: &mut Vec<u8>) {
+    const WIDTH: usize = u64::BITS as usize;
+    let start = out.len();
+    out.resize(start + bits.div_ceil(WIDTH) * size_of::<u64>(), 0);
+    let words = &mut out[start..];
+    let (mut at, mut word) = (0, 0_u64);
+    let mut put = |at: usize, word: u64| {
+        let place = at * size_of::<u64>()..(at + 1) * size_of::<u64>();
+        words[place].copy_from_slice(&word.to_le_bytes());
+    };
+    for place in places {
+        if place / WIDTH != at {
+            put(at, word);
+            (at, word) = (place / WIDTH, 0);
+        }
+        word |= 1 << (place % WIDTH);
     }
+    put(at, word);
+    out.truncate(start + bytes_of(bits));
+}
+
+/// Appends the counts, without those of 1 if they have a bit each, and the exceptions.
+fn pack_counts(counts: &[u64], layout: CountLayout, out: &mut Vec<u8>) {
+    let CountLayout {
+        width, has_ones, ..
+    } = layout;
+    let mut bits = BitWriter::new(out, counts.len() * width as usize);
+    let low_bits = mask(width);
+    let mut exceptions = Vec::with_capacity(layout.exceptions);
+    let mut others = 0_u64;
+    let numbers = counts.iter().map(|&count| {
+        // Without a branch: which counts are 1 is up to the data.
+        let is_other = !has_ones || count != 1;
+        let number = count.wrapping_sub(1 + u64::from(has_ones)) & mask(64 * u32::from(is_other));
+        if number > low_bits {
+            exceptions.push((others, number >> width));
+        }
+        others += u64::from(is_other);
+        (number & low_bits, is_other)
+    });
+    bits.push_some(numbers, width);
     bits.finish();
-    if layout.exceptions == 0 {
+    if exceptions.is_empty() {
         return;
     }
-    // There is a wider number, so a shift by the width leaves something.
-    let exceptions = || {
-        let numbers = packed().enumerate();
-        numbers.filter(|&(_, number)| bits_of(number) > layout.width)
-    };
-    let mut places = BitWriter::new(out, layout.exceptions * PLACE as usize);
-    for (place, _) in exceptions() {
-        places.push(place as u64, PLACE);
+    let mut places = BitWriter::new(out, exceptions.len() * PLACE as usize);
+    for &(place, _) in &exceptions {
+        places.push(place.into(), PLACE);
     }
     places.finish();
-    let mut bits = BitWriter::new(out, layout.exceptions * layout.more as usize);
-    for (_, number) in exceptions() {
-        bits.push(number >> layout.width, layout.more);
+    let mut bits = BitWriter::new(out, exceptions.len() * layout.more as usize);
+    for &(_, more) in &exceptions {
+        bits.push(more.into(), layout.more);
     }
     bits.finish();
 }

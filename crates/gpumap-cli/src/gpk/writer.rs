@@ -10,7 +10,7 @@ use crate::kmer::Code;
 use crate::output::Out;
 
 /// Blocks that a thread packs at once: some hundred thousand bytes.
-const GROUP: usize = 16;
+const GROUP: usize = 8;
 
 /// K-mers that are packed between two looks at what is written: groups for many cores.
 const SPAN: usize = 1 << 21;
