@@ -37,6 +37,9 @@ const TESTS: Wheel = Wheel {
 /// The tests in hostile company.
 const HOSTILE: &str = "tests/test_hostile.py";
 
+/// The profile of the wheel that is tested only.
+const DEV: &str = "dev";
+
 /// Which build.
 #[derive(clap::Args)]
 pub struct Options {
@@ -54,7 +57,7 @@ impl Options {
 
 /// Runs the command.
 pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
-    install(workspace, if options.release { "release" } else { "dev" })?;
+    install(workspace, if options.release { "release" } else { DEV })?;
     test(workspace)?;
     pytest(workspace, HOSTILE)
 }
@@ -74,7 +77,7 @@ fn step(workspace: &Workspace, tests: impl FnOnce(&Workspace) -> Result<()>) -> 
         return Ok(Unchecked::some("the Python package: there is no python3"));
     }
     // Behind another step this builds nothing.
-    install(workspace, "dev")?;
+    install(workspace, DEV)?;
     tests(workspace)?;
     Ok(Unchecked::nothing())
 }
@@ -86,15 +89,19 @@ fn build(workspace: &Workspace, profile: &str) -> Result<PathBuf> {
     if folder.is_dir() {
         fs::remove_dir_all(&folder)?;
     }
-    process::run(
-        Command::new(maturin)
-            .current_dir(workspace.root.join("crates/gpumap-python"))
-            .env("CARGO_TARGET_DIR", &workspace.target)
-            .args(["build", "--locked", "--quiet", "--profile", profile])
-            // This machine's; a release is built on the oldest system that it is for.
-            .args(["--compatibility", "linux", "--out"])
-            .arg(&folder),
-    )?;
+    let mut command = Command::new(maturin);
+    command
+        .current_dir(workspace.root.join("crates/gpumap-python"))
+        .env("CARGO_TARGET_DIR", &workspace.target)
+        .args(["build", "--locked", "--quiet", "--profile", profile])
+        // This machine's; a release is built on the oldest system that it is for.
+        .args(["--compatibility", "linux", "--out"])
+        .arg(&folder);
+    if profile == DEV {
+        // With the kernels that all other tests have, which take longest to compile.
+        command.args(["--features", "gpumap/unstable-testing"]);
+    }
+    process::run(&mut command)?;
     let mut wheels = fs::read_dir(&folder)?;
     Ok(wheels.next().context("maturin wrote no wheel")??.path())
 }
