@@ -4,7 +4,7 @@
 //! |---|---|
 //! | not set | those below |
 //! | `cpu` | 1, 2, 3 and 8 ranks, each on a CPU device of its own with one thread |
-//! | `checked` | 1 and 3 ranks, each on a checked executor of its own |
+//! | `checked` | 3 ranks, each on a checked executor of its own |
 //! | `cuda` | as many on one GPU; and a rank on each of the GPUs that `GPUMAP_DEVICES` names, or else of all there are |
 //!
 //! Maps over some of them [send](Group::set_up) batches of any size straight into each other's memory, as
@@ -28,7 +28,7 @@ use crate::device::{noting, targets};
 const RANKS: [usize; 4] = [1, 2, 3, 8];
 
 /// How many are tried on the checked executor: it checks kernels, which are the same for any number.
-const CHECKED_RANKS: [usize; 2] = [1, 3];
+const CHECKED_RANKS: [usize; 1] = [3];
 
 /// How many ranks a group has that is tried once more with maps that send.
 const SENDING: [usize; 3] = [2, 3, 4];
@@ -120,6 +120,16 @@ impl Group {
             cuda
         } else {
             cpu
+        }
+    }
+
+    /// As [`Target::stride`](crate::Target::stride).
+    pub fn stride(&self, n: usize) -> usize {
+        let info = self.ranks.devices()[0].info().expect("device info");
+        if info.backend == Backend::Checked {
+            n
+        } else {
+            1
         }
     }
 

@@ -72,7 +72,8 @@ macro_rules! on_every_pair {
     ($body:ident) => {{
         use $crate::pairs::{Edge, Ticket};
         $crate::on_pairs_with_values!($body);
-        $crate::on_pairs!($body: u32 => (), u64 => (), i64 => (), Ticket => (), Edge => ())
+        $crate::on_pairs!($body: u32 => (), u64 => ());
+        $crate::on_pairs_of_known_kernels!($body: i64 => (), Ticket => (), Edge => ())
     }};
 }
 
@@ -82,9 +83,9 @@ macro_rules! on_pairs_with_values {
     ($body:ident) => {{
         use $crate::pairs::{Celsius, Edge, Ticket, UserId};
         $crate::on_pairs!(
-            $body: u32 => u32, u32 => u64, u64 => u32, u64 => u64, i32 => f32, i64 => f64, u32 => i64, Ticket => i32,
-            Edge => Celsius, UserId => UserId
-        )
+            $body: u32 => u32, u32 => u64, u64 => u32, u64 => u64, i32 => f32, i64 => f64, u32 => i64, Ticket => i32
+        );
+        $crate::on_pairs_of_known_kernels!($body: Edge => Celsius, UserId => UserId)
     }};
 }
 
@@ -103,9 +104,16 @@ macro_rules! on_every_chained_pair {
     ($body:ident) => {{
         use $crate::pairs::{Celsius, Cents, Edge, Ticket, UserId};
         $crate::on_every_chained_format!($body);
-        $crate::on_pairs!(
-            $body: i32 => f32, i64 => f64, Ticket => Celsius, Edge => Cents, UserId => UserId
-        )
+        $crate::on_pairs!($body: i32 => f32, i64 => f64);
+        $crate::on_pairs_of_known_kernels!($body: Ticket => Celsius, Edge => Cents, UserId => UserId)
+    }};
+}
+
+/// As [`on_pairs!`], for types whose kernels are those of others that the body runs with: not on the checked executor.
+#[macro_export]
+macro_rules! on_pairs_of_known_kernels {
+    ($body:ident: $($k:ty => $v:ty),*) => {{
+        $($crate::device::run_mixed::<$k, $v>($body::<$k, $v>);)*
     }};
 }
 

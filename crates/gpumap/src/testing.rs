@@ -59,16 +59,19 @@ pub(crate) fn on_every_device(test: impl Fn(&Device)) {
     run_on_every_device(SEEDS, test);
 }
 
-/// The same on deferred streams in one order: for tests of what a call stores or allocates, which take long. Order is the
-/// matter of others.
+/// The same on the CPU natively and on deferred streams, which are those of the checked executor, in one order: for tests of what a
+/// call stores or allocates, which take long. Order is the matter of others.
 pub(crate) fn on_each_back_end(test: impl Fn(&Device)) {
-    run_on_every_device(1, test);
+    run_on(&[Device::cpu()], 1, test);
 }
 
 fn run_on_every_device(seeds: u64, test: impl Fn(&Device)) {
+    run_on(&[Device::cpu(), Device::checked()], seeds, test);
+}
+
+fn run_on(devices: &[Device], seeds: u64, test: impl Fn(&Device)) {
     if !is_gpu_required() {
-        test(&Device::cpu());
-        test(&Device::checked());
+        devices.iter().for_each(&test);
         on_deferred_streams(seeds, &test);
     }
     let _shared = GPU.read_recursive();

@@ -395,7 +395,7 @@ fn of_every_pair_of_types() {
 #[test]
 fn on_maps_that_take_them_in_every_way() {
     fn body<K: Key, V: Numeric>(on: &Target) {
-        let n = (on.n(400, 40_000) / on.stride(3)) as u64;
+        let n = (on.n(400, 40_000) / on.stride(5)) as u64;
         let builder = || on.builder::<K, V>().capacity(most(n));
         let bytes = on.n(256, 16 << 10);
         let maps = [

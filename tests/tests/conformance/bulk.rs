@@ -312,7 +312,7 @@ fn a_map_in_use_takes_sorted_batches() {
             let ways = shapes.iter().flat_map(of_shape);
             ways.map(move |(shape, way)| (case, shape, way))
         });
-        for ((name, second), (shape, builder), (way, from)) in cases.step_by(on.stride(7)) {
+        for ((name, second), (shape, builder), (way, from)) in cases.step_by(on.stride(13)) {
             let map: Map<K, V> = builder.clone().bulk_from(from).build().unwrap();
             noting(&format!("{name}, {shape}, {way}"), || use_map(&map, second));
         }
@@ -323,7 +323,7 @@ fn a_map_in_use_takes_sorted_batches() {
 #[test]
 fn every_verb_of_every_pair() {
     fn body<K: Key, V: Numeric>(on: &Target) {
-        let n = on.n(500, 20_000) as u64;
+        let n = (on.n(500, 20_000) / on.stride(3)) as u64;
         // The map is empty before each of the first rounds, with tombstones in the later ones.
         let map: Map<K, V> = on
             .builder()

@@ -10,12 +10,16 @@ const TESTS: &[&str] = &[
     "concurrency::",
     "graphs::",
     "chunked::",
-    "string_rows::room",
     "string_rows::verbs",
 ];
 
 /// What runs in two of the orders: it takes longer than all else together.
-const FAULTS: &[&str] = &["faults::rows::", "faults::wide::", "faults::string_rows::"];
+const FAULTS: &[&str] = &[
+    "faults::rows::",
+    "faults::wide::",
+    "faults::string_rows::",
+    "string_rows::room",
+];
 
 const SEEDS: u64 = 4;
 

@@ -162,7 +162,9 @@ fn growing_submap_by_submap_takes_one_submap_more() {
     fn body<K: Key, V: Numeric>(on: &Target) {
         const SUBMAPS: u64 = 8;
         let on = &on.with_memory_budget(u64::MAX);
-        let builder = on.builder::<K, V>().capacity(on.n(150_000, 4_000_000));
+        let builder = on
+            .builder::<K, V>()
+            .capacity(on.n(150_000, 4_000_000) / on.stride(2));
         let map = builder
             .submaps(SUBMAPS as u32)
             .page_slabs(4)

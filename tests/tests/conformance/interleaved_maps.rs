@@ -68,7 +68,7 @@ fn maps_that_are_built_and_batches_in_bins() {
             assert_eq!(map.len(), 10);
         }
     }
-    on_random_schedules!(8, body);
+    on_random_schedules!(8, body: u32 => u32, u64 => u64, u64 => ());
 }
 
 /// Two homes with twice as many pairs as slots, in a page where few slabs have room: the pairs that

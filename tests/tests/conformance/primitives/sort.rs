@@ -24,7 +24,7 @@ fn sorts_of_any_length() {
     fn body<T: Tested>(on: &Target) {
         let primitives = Primitives::new(on.device());
         // Several tiles, but of no more keys than a host sorts in a moment; on the executor tiles are small.
-        let most = on.n(1_001, 1_000_003);
+        let most = on.n(1_001, 1_000_003) / on.stride(2);
         let lengths = lengths::<T>(on).into_iter().filter(|&n| n <= most);
         for n in lengths.step_by(on.stride(7)).chain([most]) {
             let x = data::<T>(n, n as u64);
@@ -53,7 +53,7 @@ fn sorts_of_any_length() {
 fn sorts_of_parts_of_buffers() {
     fn body<T: Tested>(on: &Target) {
         let (primitives, stream) = (Primitives::new(on.device()), on.stream());
-        let n = on.n(5_003, 300_007);
+        let n = on.n(5_003, 300_007) / on.stride(4);
         let x = data::<T>(n, 1);
         let from = Buffer::from_slice(&stream, &x).unwrap();
         let numbers: Vec<u64> = (0..n as u64).map(|i| i << 33).collect();

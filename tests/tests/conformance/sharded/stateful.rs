@@ -277,7 +277,7 @@ impl<K: Key, V: Numeric> Sequence<K, V> {
 fn sequences_of_every_verb() {
     fn body<K: Key, V: Numeric>(on: &Group) {
         let config = Config {
-            cases: on.n(4, 40) as u32,
+            cases: (on.n(4, 40) / on.stride(2)) as u32,
             failure_persistence: None,
             max_shrink_iters: 500,
             ..Config::default()
