@@ -37,6 +37,9 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
         ])
         .args(["--test", "conformance", "--target", host, "--target-dir"])
         .arg(workspace.target.join("sanitize-thread"))
+        // With the lines of all but the tests, whose instances would take long: a report is of the library.
+        .args(["--config", "profile.dev.debug='line-tables-only'"])
+        .args(["--config", "profile.dev.package.'*'.debug=false"])
         .args([
             "--config",
             "profile.dev.package.gpumap-tests.debug=false",
