@@ -62,6 +62,8 @@ fn listing(workspace: &Workspace) -> Result<String> {
                 "gpumap",
                 "--lib",
                 "--locked",
+                // No name is up to the bindings. The step `features` checks this set, on the same dependencies.
+                "--no-default-features",
                 "--features",
                 "arrow",
             ])
