@@ -93,7 +93,7 @@ impl Kind {
             stores,
             removes,
             ..
-        } = self.traits();
+        } = *self.traits();
         // The values of strings that are looked up are their bytes.
         stores || removes || takes_values && !matches!(self, Self::GetStrings(_))
     }
@@ -195,8 +195,8 @@ impl Kind {
         }
     }
 
-    /// The table of all kinds.
-    pub(crate) const fn traits(self) -> Traits {
+    /// The table of all kinds. A call looks at it several times: no row is copied.
+    pub(crate) const fn traits(self) -> &'static Traits {
         use Receiver::{Chained, RowsOfBytes};
         const CELLS: Receiver = Receiver::Map(Layout::Cells);
         const READS: Traits = Traits {
@@ -221,56 +221,56 @@ impl Kind {
             ..READS
         };
         match self {
-            Self::Get => Traits {
+            Self::Get => &Traits {
                 name: "get",
                 tells_values: true,
                 tells_flags: true,
                 ..READS
             },
-            Self::GetStrings(_) => Traits {
+            Self::GetStrings(_) => &Traits {
                 name: "get",
                 takes_values: true,
                 tells_values: true,
                 ..READS
             },
-            Self::CountAbsent | Self::Dump => READS,
-            Self::Insert => Traits {
+            Self::CountAbsent | Self::Dump => &READS,
+            Self::Insert => &Traits {
                 name: "insert",
                 ..STORES
             },
-            Self::Merge(Update::Replace) => Traits {
+            Self::Merge(Update::Replace) => &Traits {
                 name: "upsert",
                 lacking: &[Chained],
                 ..STORES
             },
-            Self::Merge(_) => Traits {
+            Self::Merge(_) => &Traits {
                 name: "merge",
                 lacking: &[CELLS, RowsOfBytes, Chained],
                 ..STORES
             },
-            Self::GetOrInsert => Traits {
+            Self::GetOrInsert => &Traits {
                 name: "get_or_insert",
                 tells_values: true,
                 ..STORES
             },
-            Self::ExchangeIds => Traits {
+            Self::ExchangeIds => &Traits {
                 tells_values: true,
                 ..STORES
             },
-            Self::Update(update) => Traits {
-                name: match update {
-                    Update::Replace => "update",
-                    _ => "update_with",
-                },
+            Self::Update(Update::Replace) => &Traits {
+                name: "update",
                 takes_values: true,
-                lacking: match update {
-                    Update::Replace => &[Chained],
-                    // They have bytes, not numbers.
-                    _ => &[CELLS, RowsOfBytes, Chained],
-                },
+                lacking: &[Chained],
                 ..READS
             },
-            Self::GetAndTouch(_) => Traits {
+            Self::Update(_) => &Traits {
+                name: "update_with",
+                takes_values: true,
+                // They have bytes, not numbers.
+                lacking: &[CELLS, RowsOfBytes, Chained],
+                ..READS
+            },
+            Self::GetAndTouch(_) => &Traits {
                 name: "get_and_touch",
                 takes_values: true,
                 tells_values: true,
@@ -278,17 +278,17 @@ impl Kind {
                 lacking: &[CELLS, RowsOfBytes, Chained],
                 ..READS
             },
-            Self::Remove => Traits {
+            Self::Remove => &Traits {
                 name: "remove",
                 ..REMOVES
             },
-            Self::Take => Traits {
+            Self::Take => &Traits {
                 name: "take",
                 is_alone: true,
                 tells_values: true,
                 ..REMOVES
             },
-            Self::TakeIds => Traits {
+            Self::TakeIds => &Traits {
                 tells_values: true,
                 ..REMOVES
             },
