@@ -159,8 +159,11 @@ impl Core {
     /// # Errors
     /// [`Error::KernelMissing`] for one on ids in a map that has none.
     pub(super) fn batch_kernel(&self, operation: Operation) -> Result<&'static Kernel<BatchArgs>> {
-        let kernel = self.kernels.batch(operation);
-        kernel.ok_or(Error::KernelMissing { kernel: "of ids" })
+        match self.kernels.batch(operation) {
+            Some(kernel) => Ok(kernel),
+            // Made only here: an error is no plain data.
+            None => Err(Error::KernelMissing { kernel: "of ids" }),
+        }
     }
 
     /// The kernel of a kind on a batch as it comes.
@@ -169,6 +172,7 @@ impl Core {
     }
 
     /// Arguments of an operation without answers.
+    #[inline]
     pub(super) fn operation_args<S>(
         &self,
         view: MapView,
@@ -213,11 +217,14 @@ impl Core {
 }
 
 /// The grid for `len` inputs, at least one, and the inputs per warp.
+#[inline]
 pub(crate) fn share_out(len: u64, multiprocessors: u64) -> (Grid, u32) {
-    let per_warp = len
-        .div_ceil(multiprocessors * WARPS_PER_MULTIPROCESSOR)
-        .next_multiple_of(WARP)
-        .min(PER_WARP);
+    let warps = multiprocessors * WARPS_PER_MULTIPROCESSOR;
+    if len <= warps * WARP {
+        // As below. A batch of few keys takes no longer than some divisions do.
+        return grid(len, WARP);
+    }
+    let per_warp = len.div_ceil(warps).next_multiple_of(WARP).min(PER_WARP);
     grid(len, per_warp)
 }
 
@@ -228,14 +235,19 @@ pub(super) fn grid_of_bins(bins: &Bins<u8, u8>) -> Grid {
 }
 
 /// The grid for `len` inputs, `per_warp` for each warp, or more if there are too many warps.
+#[inline]
 fn grid(len: u64, mut per_warp: u64) -> (Grid, u32) {
+    let shares = |per_warp| {
+        let warps = len.div_ceil(per_warp);
+        (warps, warps.div_ceil(BLOCK_WARPS))
+    };
+    let (mut warps, mut blocks) = shares(per_warp);
     // A batch with so many blocks does not fit any memory, but costs no branch.
-    while len.div_ceil(per_warp).div_ceil(BLOCK_WARPS) >= MOST_BLOCKS {
+    while blocks >= MOST_BLOCKS {
         per_warp *= 2;
+        (warps, blocks) = shares(per_warp);
     }
-    let warps = len.div_ceil(per_warp);
     let threads = warps.min(BLOCK_WARPS) * WARP;
-    let blocks = (warps * WARP).div_ceil(threads);
     (Grid::new(blocks as u32, threads as u32), per_warp as u32)
 }
 
