@@ -3,7 +3,7 @@
 
 use std::ptr;
 
-use gpumap_kernels::count::{Counters, MIRRORED, WORDS};
+use gpumap_kernels::count::{Counters, WORDS};
 use gpumap_kernels::kernels::BATCH_THREADS;
 use gpumap_kernels::verbs::store::Select;
 use gpumap_simt::executor::Executor;
@@ -31,6 +31,7 @@ struct AtOnce<'e>(&'e Executor);
 impl Launcher for AtOnce<'_> {
     type Error = Error;
 
+    #[inline]
     unsafe fn launch<A: KernelArgs>(
         &self,
         kernel: &'static Kernel<A>,
@@ -65,14 +66,15 @@ impl Core {
             },
             _ => ptr::null(),
         };
+        let keys = keys.bytes().as_ptr();
         let run = |answers| {
             let command = Command {
-                keys: keys.bytes().as_ptr(),
+                keys,
                 values,
                 ..Command::of_batch(batch, self.pair, answers)
             };
             // SAFETY: keys and values are as long as the batch, and so are outputs.
-            unsafe { self.run_block(executor, command) }
+            unsafe { self.run_block(executor, &command) }
         };
         match outputs {
             Outputs::Arrays(arrays) => {
@@ -95,7 +97,7 @@ impl Core {
     ///
     /// # Safety
     /// Its arrays are on the host, and as long as it says; those that kernels write to are the caller's own.
-    unsafe fn run_block(&self, executor: &Executor, command: Command) -> Result<Option<usize>> {
+    unsafe fn run_block(&self, executor: &Executor, command: &Command) -> Result<Option<usize>> {
         let traits = command.kind.traits();
         let table = self.table.read();
         let mut reservation = None;
@@ -110,14 +112,12 @@ impl Core {
             // SAFETY: an output of so many bytes.
             unsafe { ptr::write_bytes(at, 0, bytes) };
         }
-        let (mut words, mut counts) = ([0; WORDS], [0; MIRRORED]);
+        let mut counts = [0; WORDS];
         let mut unplaced = [0; MOST / BITS];
         let notes = match command.kind.changes() {
             true => Notes {
-                counters: Counters {
-                    words: words.as_mut_ptr(),
-                    mirror: counts.as_mut_ptr(),
-                },
+                // Without a mirror: there is no other block to wait for, and the words are here.
+                counters: Counters::of(counts.as_mut_ptr()),
                 unplaced: match traits.stores {
                     true => unplaced.as_mut_ptr(),
                     false => ptr::null_mut(),
@@ -127,13 +127,13 @@ impl Core {
             false => Notes::NONE,
         };
         // SAFETY: the caller's promise, of what the kernel uses until this returns, under the table's lock.
-        if let Err(error) = unsafe { self.launch(&table, &AtOnce(executor), &command, notes) } {
+        if let Err(error) = unsafe { self.launch(&table, &AtOnce(executor), command, notes) } {
             if command.kind.changes() {
                 self.poison();
             }
             return Err(error);
         }
-        let [count, without_room] = counts.map(|count| count as usize);
+        let [count, without_room, _] = counts.map(|count| count as usize);
         if traits.removes {
             self.state.occupancy.removed(count);
         }
@@ -148,7 +148,7 @@ impl Core {
         };
         match report.unplaced {
             0 => Ok(Some(count)),
-            _ => self.place_rest(command, report, &unplaced).map(Some),
+            _ => self.place_rest(*command, report, &unplaced).map(Some),
         }
     }
 
