@@ -21,6 +21,7 @@ pub(crate) struct Array<'a> {
 }
 
 impl<'a, T: Pod> From<Source<'a, T>> for Array<'a> {
+    #[inline]
     fn from(source: Source<'a, T>) -> Self {
         Self {
             bytes: match source {
@@ -154,6 +155,7 @@ pub(crate) struct ArrayMut<'a> {
 }
 
 impl<'a, T: Pod> From<Sink<'a, T>> for ArrayMut<'a> {
+    #[inline]
     fn from(sink: Sink<'a, T>) -> Self {
         Self {
             len: sink.len(),

@@ -134,6 +134,7 @@ pub(crate) type Collector<'c> = &'c mut dyn FnMut(Collect<'_>) -> Result<()>;
 
 impl<'a, K, V, A> Op<'a, K, V, A> {
     /// The same operation with another answer.
+    #[inline]
     fn answering<B>(self, answer: Answer<B>) -> Op<'a, K, V, B> {
         let Self { batch, outputs, .. } = self;
         Op {
@@ -145,17 +146,20 @@ impl<'a, K, V, A> Op<'a, K, V, A> {
     }
 
     /// The same, with one of its outputs.
+    #[inline]
     fn with_output<T: Pod>(self, at: usize, output: &'a mut (impl Output<T> + ?Sized)) -> Self {
         self.with_array(at, Some(output.sink().into()))
     }
 
     /// The same, with an output or without.
+    #[inline]
     pub(crate) fn with_array(mut self, at: usize, output: Option<ArrayMut<'a>>) -> Self {
         self.outputs[at] = output;
         self
     }
 
     /// Whether a value is returned for each key, and whether it was found, stored or removed.
+    #[inline]
     pub(crate) fn told(&self) -> [bool; 2] {
         match &self.answer {
             Answer::Count(_) => told(&self.outputs),
@@ -164,6 +168,7 @@ impl<'a, K, V, A> Op<'a, K, V, A> {
     }
 
     /// Whether the receiver runs it, and its arrays are long enough.
+    #[inline]
     pub(crate) fn check(&self, by: Receiver) -> Result<()> {
         self.batch.check(by, self.told())?;
         if let (Answer::Each(..), [Some(_), _] | [_, Some(_)]) = (&self.answer, &self.outputs) {
@@ -175,33 +180,40 @@ impl<'a, K, V, A> Op<'a, K, V, A> {
     }
 
     /// Checks it, has it run, and makes the answer.
+    #[inline]
     pub(crate) fn run(
         self,
         by: Receiver,
-        run: impl FnOnce(Batch<'_>, Outputs<'_>) -> Result<usize>,
+        run: impl FnOnce(&Batch<'_>, Outputs<'_>) -> Result<usize>,
     ) -> Result<A> {
         self.check(by)?;
         self.run_checked(run)
     }
 
     /// The same, when it has been checked.
+    #[inline]
     pub(crate) fn run_checked(
         self,
-        run: impl FnOnce(Batch<'_>, Outputs<'_>) -> Result<usize>,
+        run: impl FnOnce(&Batch<'_>, Outputs<'_>) -> Result<usize>,
     ) -> Result<A> {
-        let (batch, mut run) = (self.batch, Some(run));
-        let mut once = |outputs: Outputs<'_>| run.take().map_or(Ok(0), |run| run(batch, outputs));
+        let batch = &self.batch;
         match self.answer {
-            Answer::Count(answer) => once(Outputs::Arrays(self.outputs)).map(answer),
-            Answer::Each(_, make) => make(batch.keys.len(), &mut |collect| {
-                once(Outputs::Collect(collect)).map(drop)
-            }),
+            Answer::Count(answer) => run(batch, Outputs::Arrays(self.outputs)).map(answer),
+            Answer::Each(_, make) => {
+                let mut run = Some(run);
+                make(batch.keys.len(), &mut |collect| {
+                    let run = run.take();
+                    let done = run.map_or(Ok(0), |run| run(batch, Outputs::Collect(collect)));
+                    done.map(drop)
+                })
+            }
         }
     }
 }
 
 impl<'a, K: Pod, V> Op<'a, K, V, usize> {
     /// One that counts.
+    #[inline]
     pub(crate) fn of(kind: Kind, keys: Source<'a, K>, values: Operands<'a>) -> Self {
         Self {
             batch: Batch {

@@ -169,7 +169,7 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> Execute<K, V> for ChainedMap<K, V> {
 
 impl<K: WordKey, V: Word<Bits = K::Bits>> ChainedMap<K, V> {
     /// Runs an operation that has been checked. Returns what it counts.
-    fn run(&self, batch: Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
+    fn run(&self, batch: &Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
         let keys = batch.keys.elements();
         outputs.through_arrays(batch.keys.len(), |arrays| match batch.kind {
             kind if kind.traits().stores => {

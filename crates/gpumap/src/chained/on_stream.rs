@@ -111,7 +111,7 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> StreamReceiver for ChainedMap<K, V> {
         Ok(Box::new(ChainsMemory { map: self, chains }))
     }
 
-    fn run(&self, batch: Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
+    fn run(&self, batch: &Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
         self.run(batch, outputs)
     }
 

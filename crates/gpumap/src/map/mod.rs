@@ -376,6 +376,7 @@ impl<K: Key, V: Value> Map<K, V> {
 }
 
 impl<K: Key, V: Value> Execute<K, V> for Map<K, V> {
+    #[inline]
     fn execute<A>(&self, op: Op<'_, K, V, A>) -> Result<A> {
         let storage = self.storage();
         op.run(storage.receiver(), |batch, outputs| {

@@ -21,15 +21,21 @@ const WORD: usize = size_of::<u64>();
 
 impl Core {
     /// Runs an operation, and waits. Returns what it counts: pairs that were stored or removed, or keys that were present.
-    pub(crate) fn run(&self, batch: Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
-        let (traits, len) = (batch.kind.traits(), batch.keys.len());
+    pub(crate) fn run(&self, batch: &Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
         if batch.kind.changes() {
             self.table.expect_no_callback()?;
         }
         let mut outputs = outputs;
-        if let Some(count) = self.run_at_once(&batch, &mut outputs)? {
-            return Ok(count);
+        match self.run_at_once(batch, &mut outputs)? {
+            Some(count) => Ok(count),
+            None => self.run_on_device(*batch, outputs),
         }
+    }
+
+    /// The same by a workspace. Not inlined, so that what it keeps on the stack takes no time of a few keys.
+    #[inline(never)]
+    fn run_on_device(&self, batch: Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
+        let (traits, len) = (batch.kind.traits(), batch.keys.len());
         match traits {
             _ if traits.stores => outputs.through_arrays(len, |outputs| self.store(batch, outputs)),
             _ if traits.removes || traits.takes_values => {

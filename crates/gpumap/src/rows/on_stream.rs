@@ -229,7 +229,7 @@ impl StreamReceiver for Core {
         Ok(Box::new(RowMemory::of(self)?))
     }
 
-    fn run(&self, batch: Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
+    fn run(&self, batch: &Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
         outputs.through_arrays(batch.keys.len(), |outputs| match batch.kind {
             Kind::Insert => self.insert(batch.keys, outputs),
             Kind::Remove => self.remove(batch.keys),

@@ -127,7 +127,7 @@ impl<K: Key, V: Value> Words<K, V> {
                 values,
                 ..batch
             };
-            core.run(batch, Outputs::NONE)
+            core.run(&batch, Outputs::NONE)
         })
     }
 

@@ -161,7 +161,7 @@ impl<V: Value> AnswerBuffers<'_, V> {
             values: Operands::Each(values.into()),
             ..batch
         };
-        core.run(part, Outputs::Arrays(self.outputs()))
+        core.run(&part, Outputs::Arrays(self.outputs()))
     }
 }
 

@@ -142,7 +142,7 @@ impl<S: Seat> Seats<S> {
     ) -> Result<A> {
         op.run(by, |batch, outputs| {
             let changes = batch.kind.changes();
-            let parts = BatchParts::of(batch, outputs, self.ranks.len(), by)?;
+            let parts = BatchParts::of(*batch, outputs, self.ranks.len(), by)?;
             let work = |rank: &mut Rank, seat: &S| match parts.take(rank.index()) {
                 Some((batch, outputs)) => run(rank, seat, batch, outputs),
                 None => Ok(0),

@@ -60,7 +60,7 @@ pub(super) fn run_over<K, V, A>(
     let mut has_come = false;
     let done = op.run_checked(|batch, outputs| {
         has_come = true;
-        run(batch, outputs, checked)
+        run(*batch, outputs, checked)
     });
     match done {
         Err(error) if !has_come => Err((call, error)),

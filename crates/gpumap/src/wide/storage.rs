@@ -53,8 +53,8 @@ impl StreamReceiver for Core {
         self.memory()
     }
 
-    fn run(&self, batch: Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
-        self.run(&batch, outputs)
+    fn run(&self, batch: &Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
+        self.run(batch, outputs)
     }
 
     fn write_pairs(

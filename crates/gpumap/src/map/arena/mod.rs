@@ -94,7 +94,7 @@ impl Core {
     }
 
     /// Runs an operation that has been checked. Returns what it counts.
-    pub fn run(&self, batch: Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
+    pub fn run(&self, batch: &Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
         if batch.kind == Kind::Get && !outputs.told()[VALUES] {
             // No cell is looked at.
             return self.ids.run(batch, outputs);
@@ -103,7 +103,7 @@ impl Core {
             self.arena.expect_no_callback()?;
         }
         outputs.through_arrays(batch.keys.len(), |arrays| match batch.kind {
-            kind if kind.traits().takes_values => self.store(batch, arrays),
+            kind if kind.traits().takes_values => self.store(*batch, arrays),
             kind if kind.traits().removes => self.take_away(batch.keys, arrays),
             _ => self.look_up(batch.keys, arrays).map(|()| 0),
         })

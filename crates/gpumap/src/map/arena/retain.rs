@@ -91,7 +91,7 @@ impl Core {
         }
         ready()?;
         let remove = op::remove::<K, u32>(&unwanted).batch;
-        let removed = self.ids.run(remove, Outputs::NONE)?;
+        let removed = self.ids.run(&remove, Outputs::NONE)?;
         if removed != 0 {
             // What `keep` has looked up by streams.
             self.ids.state.retire_all()?;

@@ -65,7 +65,7 @@ impl StreamReceiver for Core {
         }))
     }
 
-    fn run(&self, batch: Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
+    fn run(&self, batch: &Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
         self.run(batch, outputs)
     }
 

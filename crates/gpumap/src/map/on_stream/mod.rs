@@ -170,7 +170,7 @@ impl<K, V> Execute<K, V> for OnStream<'_, K, V> {
     fn execute<A>(&self, op: Op<'_, K, V, A>) -> Result<A> {
         op.run(self.receiver(), |batch, outputs| {
             let count =
-                |outputs: Arrays<'_>| self.queue.counted(batch, outputs, |count| count)?.wait();
+                |outputs: Arrays<'_>| self.queue.counted(*batch, outputs, |count| count)?.wait();
             outputs.through_arrays(batch.keys.len(), count)
         })
     }

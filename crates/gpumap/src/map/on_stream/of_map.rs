@@ -54,7 +54,7 @@ impl StreamReceiver for Core {
         Ok(Box::new(TableMemory::of(self)?))
     }
 
-    fn run(&self, batch: Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
+    fn run(&self, batch: &Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
         self.run(batch, outputs)
     }
 

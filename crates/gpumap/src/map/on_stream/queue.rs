@@ -127,7 +127,7 @@ impl<'m> Queue<'m> {
         let Some(op) = queued else {
             // It waits for other calls, for the host, or has to grow: so everything before it ends first.
             self.stream.synchronize()?;
-            let count = self.receiver.run(batch, Outputs::Arrays(outputs))?;
+            let count = self.receiver.run(&batch, Outputs::Arrays(outputs))?;
             return Ok(Call::Done(count));
         };
         self.hold_back(&op, batch.keys)?;

@@ -48,7 +48,7 @@ pub(crate) trait StreamReceiver: Sync {
     fn memory(&self) -> Result<Box<dyn MapMemory + '_>>;
 
     /// Runs an operation, and waits. Returns what it counts.
-    fn run(&self, batch: Batch<'_>, outputs: Outputs<'_>) -> Result<usize>;
+    fn run(&self, batch: &Batch<'_>, outputs: Outputs<'_>) -> Result<usize>;
 
     /// Writes up to `room` pairs to keys and values on the device, and waits. Returns how many pairs there are.
     fn write_pairs(&self, scratch: &mut Workspace, to: [*mut u8; 2], room: usize) -> Result<usize>;
