@@ -5,15 +5,18 @@ use std::ptr;
 
 use gpumap_kernels::count::{Counters, WORDS};
 use gpumap_kernels::kernels::BATCH_THREADS;
+use gpumap_kernels::slot::{Stored, Wide};
 use gpumap_kernels::verbs::store::Select;
 use gpumap_simt::executor::Executor;
 use gpumap_simt::kernel::{Grid, Kernel, KernelArgs, Launcher};
+use gpumap_simt::native::prefetch;
 
 use super::Core;
 use super::command::{Batch, Collect, Command, Outputs};
 use super::launch::Notes;
 use super::operand::Operands;
 use super::store::{Progress, Report};
+use super::table::Table;
 use crate::error::{Error, Result};
 
 /// The most keys of such a batch: those of one block.
@@ -100,6 +103,9 @@ impl Core {
     unsafe fn run_block(&self, executor: &Executor, command: &Command) -> Result<Option<usize>> {
         let traits = command.kind.traits();
         let table = self.table.read();
+        self.expect_sound()?;
+        // SAFETY: the caller's promise, of a batch of one key at least.
+        unsafe { self.send_for_home(&table, command.keys) };
         let mut reservation = None;
         if traits.stores {
             reservation = self.state.occupancy.reserve_pairs(command.len);
@@ -107,7 +113,6 @@ impl Core {
                 return Ok(None);
             }
         }
-        self.expect_sound()?;
         if let Some((at, bytes)) = command.zeroed() {
             // SAFETY: an output of so many bytes.
             unsafe { ptr::write_bytes(at, 0, bytes) };
@@ -150,6 +155,28 @@ impl Core {
             0 => Ok(Some(count)),
             _ => self.place_rest(*command, report, &unplaced).map(Some),
         }
+    }
+
+    /// Sends for the slab that the kernel looks at first, so that it comes from memory while the call makes its way there. Later keys
+    /// have other keys to wait behind.
+    ///
+    /// # Safety
+    /// `key` leads to a key of the map.
+    #[inline(always)]
+    unsafe fn send_for_home(&self, table: &Table, key: *const u8) {
+        // SAFETY: the caller's promise; the view is of the table.
+        let key = unsafe {
+            match self.pair.key {
+                4 => u64::from(key.cast::<u32>().read()),
+                8 => key.cast::<u64>().read(),
+                _ => return,
+            }
+        };
+        // Where a slab lies follows from the bits and the size of its keys, whatever the format. A reserved key lies elsewhere.
+        let (key, is_narrow) = (Stored::Table(key), self.pair.key == 4);
+        // SAFETY: the table stays as it is until its lock is released.
+        let home = unsafe { table.view().place_of::<Wide<u64, u64>>(key, 0, is_narrow) };
+        prefetch(home.slab);
     }
 
     /// Stores the pairs of a batch that found no room, which have their bits: their keys collide. Returns how many of the whole
