@@ -323,15 +323,26 @@ pub struct Blocks<'a> {
     ready: Vec<Vec<u8>>,
     /// Memory of blocks that were written.
     spare: Vec<Vec<u8>>,
+    /// Whether one thread writes while others make blocks.
+    is_alone: bool,
 }
 
 impl<'a> Blocks<'a> {
-    /// None yet.
+    /// None yet. They are soon made, and written by all threads.
     pub fn new(out: &'a mut Out) -> Self {
         Self {
             out,
             ready: Vec::new(),
             spare: Vec::new(),
+            is_alone: false,
+        }
+    }
+
+    /// None yet. To make them takes about as long as to write them, so one thread writes while others make the next.
+    pub fn written_by_one(out: &'a mut Out) -> Self {
+        Self {
+            is_alone: true,
+            ..Self::new(out)
         }
     }
 
@@ -343,7 +354,7 @@ impl<'a> Blocks<'a> {
     ) -> io::Result<Vec<T>> {
         let mut to_fill = std::mem::take(&mut self.spare);
         to_fill.resize_with(blocks, Vec::new);
-        let is_made = AtomicBool::new(false);
+        let is_made = AtomicBool::new(!self.is_alone);
         let (written, (made, pack)) = rayon::join(
             || self.out.append(&self.ready, &is_made),
             || {

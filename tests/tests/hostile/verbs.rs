@@ -689,7 +689,7 @@ impl Hostile for ShardedRowMap<u64> {
             };
             Changes remove: |m| m.remove(&[9]).map(drop);
             Changes compact: |m| m.compact().map(drop);
-            Changes reserve: |m| m.reserve(1_000);
+            Changes reserve: |m| m.reserve(1_000_000);
             Changes shrink_to_fit: |m| m.shrink_to_fit();
             Changes clear: |m| m.clear();
         }

@@ -39,7 +39,7 @@ impl<'a, C: Code> Writer<'a, C> {
         out.write_all(&header_of(kind))?;
         Ok(Self {
             kind,
-            blocks: Blocks::new(out),
+            blocks: Blocks::written_by_one(out),
             rest: (Vec::new(), Vec::new()),
             index: Vec::new(),
             totals: Totals::default(),
