@@ -21,13 +21,12 @@ fn scene() -> Scene {
 /// The program, run by a shell after `before`, which may set limits, and with redirections.
 fn shell(scene: &Scene, before: &str, arguments: &[&str], redirections: &str) -> Command {
     let gpumap = program(&scene.path("."));
-    let mut command = Command::new("sh");
+    // A shell's job in the background, as these tests may be, has SIGINT ignored, one that `nohup` starts SIGHUP, and so have its
+    // children.
+    let mut command = Command::new("env");
     command
-        .arg("-c")
-        // A shell's job in the background, as these tests may be, has SIGINT ignored, and so have its children.
-        .arg(format!(
-            "{before} exec env --default-signal=INT \"$@\" {redirections}"
-        ))
+        .args(["--default-signal=INT,HUP", "sh", "-c"])
+        .arg(format!("{before} exec \"$@\" {redirections}"))
         .arg("sh")
         .arg(gpumap.get_program())
         .args(arguments)
