@@ -71,13 +71,7 @@ impl Target {
     /// Of many cases every one, or the `n`-th ones on the checked executor: it takes a hundred times as long, and
     /// checks kernels, which the cases share.
     pub fn stride(&self, n: usize) -> usize {
-        if self.is_checked() { n } else { 1 }
-    }
-
-    /// Whether it is the executor that checks kernels.
-    fn is_checked(&self) -> bool {
-        let info = self.device.info().expect("device info");
-        info.backend == Backend::Checked
+        stride(&self.device, n)
     }
 
     /// The same target with a limit on what may be allocated.
@@ -156,6 +150,17 @@ impl Target {
             .build()
             .expect("a map of these slots")
     }
+}
+
+/// `n` on the checked executor, else 1.
+pub(crate) fn stride(device: &Device, n: usize) -> usize {
+    if is_checked(device) { n } else { 1 }
+}
+
+/// Whether it is the executor that checks kernels.
+fn is_checked(device: &Device) -> bool {
+    let info = device.info().expect("device info");
+    info.backend == Backend::Checked
 }
 
 impl fmt::Display for Target {
@@ -253,7 +258,10 @@ pub fn run_pair<K: Key, V: Value>(body: fn(&Target)) {
 
 /// As [`run_pair`], but not on the checked executor.
 pub fn run_mixed<K: Key, V: Value>(body: fn(&Target)) {
-    for target in targets().iter().filter(|target| !target.is_checked()) {
+    for target in targets()
+        .iter()
+        .filter(|target| !is_checked(&target.device))
+    {
         run_pair_on::<K, V>(target, body);
     }
 }

@@ -22,7 +22,7 @@ use gpumap::sharded::{Ranks, devices_from_env};
 use gpumap::{Backend, Device, Key, Map, MapBuilder, Numeric};
 use gpumap_test_skips::skip;
 
-use crate::device::{noting, targets};
+use crate::device::{noting, stride, targets};
 
 /// How many ranks are tried.
 const RANKS: [usize; 4] = [1, 2, 3, 8];
@@ -125,12 +125,7 @@ impl Group {
 
     /// As [`Target::stride`](crate::Target::stride).
     pub fn stride(&self, n: usize) -> usize {
-        let info = self.ranks.devices()[0].info().expect("device info");
-        if info.backend == Backend::Checked {
-            n
-        } else {
-            1
-        }
+        stride(&self.ranks.devices()[0], n)
     }
 
     /// One map with the pairs of all, to compare with.

@@ -356,7 +356,10 @@ impl<'a> Blocks<'a> {
         to_fill.resize_with(blocks, Vec::new);
         let is_made = AtomicBool::new(!self.is_alone);
         let (written, (made, pack)) = rayon::join(
-            || self.out.append(&self.ready, &is_made),
+            || {
+                let rest = self.out.append_while_made(&self.ready, &is_made)?;
+                self.out.append(rest)
+            },
             || {
                 let start = Instant::now();
                 let blocks = to_fill.par_iter_mut().enumerate();
@@ -378,7 +381,7 @@ impl<'a> Blocks<'a> {
 
     /// Writes what is left; returns the output.
     pub fn finish(self) -> io::Result<&'a mut Out> {
-        self.out.append(&self.ready, &AtomicBool::new(true))?;
+        self.out.append(&self.ready)?;
         Ok(self.out)
     }
 }

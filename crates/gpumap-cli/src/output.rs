@@ -275,12 +275,37 @@ pub struct Out {
 }
 
 impl Out {
-    /// Appends blocks, one after the other, while other threads make more: to a file one by one until `is_made` says that these are
-    /// done, and then by all cores, each block at its place. A file takes one write at a time, and a thread that waits for its turn
-    /// makes nothing.
-    pub fn append(&mut self, blocks: &[Vec<u8>], is_made: &AtomicBool) -> io::Result<()> {
+    /// Appends blocks to a file one after the other, by this thread alone, until `is_made` says that the other threads have made the
+    /// next ones. Returns the blocks that are left: all of them where the output is no file, or is packed. A file takes one write at a
+    /// time, and a thread that waits for its turn makes nothing.
+    pub fn append_while_made<'b>(
+        &mut self,
+        blocks: &'b [Vec<u8>],
+        is_made: &AtomicBool,
+    ) -> io::Result<&'b [Vec<u8>]> {
+        let mut rest = blocks;
+        if self.to_pack.is_some() {
+            return Ok(rest);
+        }
+        let start = Instant::now();
+        self.sink.flush()?;
+        if let Sink::File { file, len } = self.sink.get_mut() {
+            while let Some((block, behind)) = rest.split_first()
+                && !is_made.load(Ordering::Relaxed)
+            {
+                file.write_all_at(block, *len)?;
+                *len += block.len() as u64;
+                rest = behind;
+            }
+        }
+        self.spent.write += start.elapsed();
+        Ok(rest)
+    }
+
+    /// Appends blocks, one after the other: to a file by all cores, each block at its place.
+    pub fn append(&mut self, blocks: &[Vec<u8>]) -> io::Result<()> {
         match &mut self.to_pack {
-            None => self.put(blocks, is_made),
+            None => self.put(blocks),
             Some(waiting) => {
                 blocks
                     .iter()
@@ -290,21 +315,13 @@ impl Out {
         }
     }
 
-    fn put(&mut self, blocks: &[Vec<u8>], is_made: &AtomicBool) -> io::Result<()> {
+    fn put(&mut self, blocks: &[Vec<u8>]) -> io::Result<()> {
         let start = Instant::now();
         self.sink.flush()?;
         match self.sink.get_mut() {
             Sink::File { file, len } => {
-                let mut rest = blocks;
-                while let Some((block, behind)) = rest.split_first()
-                    && !is_made.load(Ordering::Relaxed)
-                {
-                    file.write_all_at(block, *len)?;
-                    *len += block.len() as u64;
-                    rest = behind;
-                }
-                file.append_parts(rest, *len)?;
-                *len += rest.iter().map(|block| block.len() as u64).sum::<u64>();
+                file.append_parts(blocks, *len)?;
+                *len += blocks.iter().map(|block| block.len() as u64).sum::<u64>();
             }
             _ => blocks
                 .iter()
@@ -324,14 +341,14 @@ impl Out {
         let packed = pack::pack(&waiting[..whole])?;
         waiting.drain(..whole);
         self.spent.pack += start.elapsed();
-        self.put(&packed, &AtomicBool::new(true))
+        self.put(&packed)
     }
 
     /// Writes what is left, and the end of what is packed. Nothing may be written after it.
     fn finish(&mut self) -> io::Result<()> {
         if let Some(waiting) = self.to_pack.take() {
             let packed = pack::pack(&waiting)?;
-            self.put(&packed, &AtomicBool::new(true))?;
+            self.put(&packed)?;
             self.sink.write_all(&pack::END)?;
         }
         self.sink.flush()
@@ -469,10 +486,12 @@ mod tests {
             staged
                 .write_with(|out| {
                     out.write_all(b"head")?;
-                    out.append(&blocks, &is_made)?;
+                    let rest = out.append_while_made(&blocks, &is_made)?;
+                    assert_eq!(rest.is_empty(), !is_made.load(Ordering::Relaxed));
+                    out.append(rest)?;
                     out.write_all(b"foot")?;
-                    out.append(&[], &is_made)?;
-                    out.append(&blocks[..2], &is_made)
+                    out.append(&[])?;
+                    out.append(&blocks[..2])
                 })
                 .unwrap();
             commit_all(vec![staged]).unwrap();

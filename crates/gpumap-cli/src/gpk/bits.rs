@@ -42,7 +42,7 @@ impl<'a> BitWriter<'a> {
 
     /// The same for a width of up to [`AT_ONCE`], without a branch.
     #[inline(always)]
-    pub fn push_at_once(&mut self, number: u64, width: u32) {
+    fn push_at_once(&mut self, number: u64, width: u32) {
         self.word |= number << self.filled;
         self.put_word();
         self.filled += width;
