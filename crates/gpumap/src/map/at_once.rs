@@ -104,8 +104,9 @@ impl Core {
         let traits = command.kind.traits();
         let table = self.table.read();
         self.expect_sound()?;
+        // It comes from memory while the call makes its way to the kernel. Later keys have other keys to wait behind.
         // SAFETY: the caller's promise, of a batch of one key at least.
-        unsafe { self.send_for_home(&table, command.keys) };
+        prefetch(unsafe { self.home(&table, command.keys) });
         let mut reservation = None;
         if traits.stores {
             reservation = self.state.occupancy.reserve_pairs(command.len);
@@ -157,26 +158,27 @@ impl Core {
         }
     }
 
-    /// Sends for the slab that the kernel looks at first, so that it comes from memory while the call makes its way there. Later keys
-    /// have other keys to wait behind.
+    /// The slab that the kernel looks at first for a key. A reserved key has another.
     ///
     /// # Safety
-    /// `key` leads to a key of the map.
+    /// `key` leads to a key of the map, aligned as `u32` or `u64`, as all keys beside their values are.
     #[inline(always)]
-    unsafe fn send_for_home(&self, table: &Table, key: *const u8) {
-        // SAFETY: the caller's promise; the view is of the table.
+    unsafe fn home(&self, table: &Table, key: *const u8) -> *const u8 {
+        let is_narrow = self.pair.key == size_of::<u32>();
+        // SAFETY: the caller's promise, of a key of one of these sizes.
         let key = unsafe {
-            match self.pair.key {
-                4 => u64::from(key.cast::<u32>().read()),
-                8 => key.cast::<u64>().read(),
-                _ => return,
+            match is_narrow {
+                true => u64::from(key.cast::<u32>().read()),
+                false => key.cast::<u64>().read(),
             }
         };
-        // Where a slab lies follows from the bits and the size of its keys, whatever the format. A reserved key lies elsewhere.
-        let (key, is_narrow) = (Stored::Table(key), self.pair.key == 4);
-        // SAFETY: the table stays as it is until its lock is released.
-        let home = unsafe { table.view().place_of::<Wide<u64, u64>>(key, 0, is_narrow) };
-        prefetch(home.slab);
+        // Where a slab lies follows from the bits and the size of its keys, whatever the format.
+        // SAFETY: the view is of the table, which stays as it is until its lock is released.
+        let home = unsafe {
+            let key = Stored::Table(key);
+            table.view().place_of::<Wide<u64, u64>>(key, 0, is_narrow)
+        };
+        home.slab
     }
 
     /// Stores the pairs of a batch that found no room, which have their bits: their keys collide. Returns how many of the whole
@@ -225,4 +227,46 @@ fn collect_from<const N: usize>(
         made.fill(bytemuck::cast_slice(&values), &found, len);
     }
     Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::slice;
+
+    use gpumap_kernels::table::SLAB_BYTES;
+
+    use crate::device::Device;
+    use crate::map::{Key, Map, Value};
+
+    /// The slab that is sent for is that which the key is stored in.
+    fn is_where_keys_are<K: Key, V: Value>(key: impl Fn(u64) -> K) {
+        let map = Map::<K, V>::with_capacity(&Device::cpu(), 10_000).unwrap();
+        let core = map.inline();
+        for i in 1..100 {
+            let key = [key(i)];
+            let slab = || {
+                let table = core.table.read();
+                // SAFETY: a key of the map, whose slabs have so many bytes and are not written meanwhile.
+                unsafe {
+                    let home = core.home(&table, key.as_ptr().cast());
+                    slice::from_raw_parts(home, SLAB_BYTES as usize).to_vec()
+                }
+            };
+            let before = slab();
+            assert_eq!(map.insert(&key, &[V::zeroed()]).unwrap(), 1);
+            assert_ne!(slab(), before, "{i}");
+        }
+    }
+
+    #[test]
+    fn slabs_that_are_sent_for_have_the_keys() {
+        let narrow = |i: u64| (i * 0x9e37_79b9) as u32;
+        let wide = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        is_where_keys_are::<u32, u32>(narrow);
+        is_where_keys_are::<u32, u64>(narrow);
+        is_where_keys_are::<u32, ()>(narrow);
+        is_where_keys_are::<u64, u32>(wide);
+        is_where_keys_are::<u64, u64>(wide);
+        is_where_keys_are::<u64, ()>(wide);
+    }
 }
