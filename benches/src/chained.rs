@@ -1,9 +1,9 @@
-//! The operations of chained maps, each beside its ceiling: sparse keys, in maps whose chains have one slab as
+//! The operations of multimaps, each beside its ceiling: sparse keys, in maps whose chains have one slab as
 //! a rule, and two.
 
 use anyhow::{Result, ensure};
-use gpumap::chained::ChainedStats;
-use gpumap::{Buffer, ChainedMap, Word, WordKey};
+use gpumap::multi::MultiStats;
+use gpumap::{Buffer, MultiMap, Word, WordKey};
 
 use crate::bench::Bench;
 use crate::data::{BenchKey, BenchValue, pair_bytes, sizes, slot_bytes};
@@ -29,7 +29,7 @@ pub fn run<K: BenchKey + WordKey, V: BenchValue + Word<Bits = K::Bits>>(
         inputs: Inputs::new(bench, K::sparse)?,
         values: bench.buffer((0..n as u64).map(V::dense))?,
         out: bench.zeroed(n)?,
-        map: ChainedMap::builder(bench.device())
+        map: MultiMap::builder(bench.device())
             .capacity(n)
             .buckets((n as f64 / (slots as f64 * load)).ceil() as usize)
             .hash_seed(1)
@@ -59,7 +59,7 @@ pub fn run<K: BenchKey + WordKey, V: BenchValue + Word<Bits = K::Bits>>(
 struct Verbs<'a, 'b, K: BenchKey + WordKey, V: BenchValue + Word<Bits = K::Bits>> {
     bench: &'a mut Bench<'b>,
     load: f64,
-    map: ChainedMap<K, V>,
+    map: MultiMap<K, V>,
     inputs: Inputs<K>,
     values: Buffer<V>,
     out: Buffer<V>,
@@ -145,7 +145,7 @@ impl<K: BenchKey + WordKey, V: BenchValue + Word<Bits = K::Bits>> Verbs<'_, '_, 
         Ok(())
     }
 
-    fn retrieve_all(&mut self, stats: &ChainedStats) -> Result<()> {
+    fn retrieve_all(&mut self, stats: &MultiStats) -> Result<()> {
         let n = self.bench.n;
         let mut out_keys = self.bench.zeroed::<K>(n)?;
         let dump = || self.map.retrieve_all_into(&mut out_keys, &mut self.out);

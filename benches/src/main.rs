@@ -125,7 +125,7 @@ fn run(suite: Suite, options: &Options, bench: &mut Bench) -> Result<()> {
         Suite::Mixed => {
             mixed::run::<u64, u64>(bench)?;
             mixed::run::<u32, u32>(bench)?;
-            mixed::run_chained::<u32, u32>(bench)
+            mixed::run_multi::<u32, u32>(bench)
         }
         Suite::Repeats => options.load.iter().take(1).try_for_each(|&load| {
             repeats::run::<u64, u64>(bench, load)?;

@@ -5,7 +5,7 @@
 //! are the mixes of Ashkiani, Farach-Colton and Owens' slab hash (2018).
 
 use anyhow::{Result, ensure};
-use gpumap::{Answer, ChainedMap, Map, Operation, Word, WordKey, chained};
+use gpumap::{Answer, Map, MultiMap, Operation, Word, WordKey, multi};
 
 use crate::bench::Bench;
 use crate::ceilings::Ceilings;
@@ -153,22 +153,22 @@ fn open<K: BenchKey, V: BenchValue>(
     Ok(())
 }
 
-/// The chained map, at one load, from the host: its answers are vectors.
-pub fn run_chained<K: BenchKey + WordKey, V: BenchValue + Word<Bits = K::Bits>>(
+/// The multimap, at one load, from the host: its answers are vectors.
+pub fn run_multi<K: BenchKey + WordKey, V: BenchValue + Word<Bits = K::Bits>>(
     bench: &mut Bench,
 ) -> Result<()> {
     let n = bench.n;
     let batch = Batch::<K, V>::new(n as u64, [1, 1, 4, 4]);
     let held: Vec<K> = (0..n as u64).map(K::sparse).collect();
     let held_values: Vec<V> = (0..n as u64).map(V::dense).collect();
-    let map: ChainedMap<K, V> = ChainedMap::builder(bench.device())
+    let map: MultiMap<K, V> = MultiMap::builder(bench.device())
         .capacity(2 * n)
         .hash_seed(1)
         .build()?;
     let operation = |op: &Operation| match op {
-        Operation::Insert => chained::Operation::Insert,
-        Operation::Remove => chained::Operation::Remove,
-        Operation::Get | Operation::Upsert => chained::Operation::Get,
+        Operation::Insert => multi::Operation::Insert,
+        Operation::Remove => multi::Operation::Remove,
+        Operation::Get | Operation::Upsert => multi::Operation::Get,
     };
     let operations: Vec<_> = batch.operations.iter().map(operation).collect();
     let fill = || {
@@ -178,10 +178,10 @@ pub fn run_chained<K: BenchKey + WordKey, V: BenchValue + Word<Bits = K::Bits>>(
     let apply = || map.apply(&operations, &batch.keys, &batch.values);
     let (took, answers) = bench.time_after(fill, apply)?;
     let told = answers.into_iter().map(|answer| match answer {
-        chained::Answer::Present(value) => Told::Present(value),
-        chained::Answer::Stored => Told::Stored,
-        chained::Answer::Removed(_) => Told::Removed,
-        chained::Answer::Absent | chained::Answer::Count(_) => Told::Absent,
+        multi::Answer::Present(value) => Told::Present(value),
+        multi::Answer::Stored => Told::Stored,
+        multi::Answer::Removed(_) => Told::Removed,
+        multi::Answer::Absent | multi::Answer::Count(_) => Told::Absent,
     });
     batch.check(batch.operations.iter().copied().zip(told))?;
     let name = batch.name("chained, from the host, ", 0.5);

@@ -45,7 +45,7 @@ pub enum Suite {
     Host,
     /// Batches from arrays of the host, of a thousand to `n` pairs, beside hash maps of the host.
     Peers,
-    /// The operations of chained maps, of 4 + 4 and of 8 + 8 bytes.
+    /// The operations of multimaps, of 4 + 4 and of 8 + 8 bytes.
     Chained,
     /// Inserts until memory ends.
     Limit,

@@ -9,7 +9,7 @@ use gpumap_kernels::hash::KeyHash;
 pub const MOST: u64 = 1 << 22;
 
 /// Keys of 8 bytes that lie in the first page of the first submap of every map with this seed that has
-/// less than 2^17 pages, begin in one slab there and go on by one step. In a chained map they lie in the
+/// less than 2^17 pages, begin in one slab there and go on by one step. In a multimap they lie in the
 /// first bucket.
 ///
 /// # Panics

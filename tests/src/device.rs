@@ -18,9 +18,9 @@ use std::io::{Write, stderr};
 use std::sync::OnceLock;
 use std::thread;
 
-use gpumap::chained::ChainedMapBuilder;
+use gpumap::multi::MultiMapBuilder;
 use gpumap::{
-    Backend, ChainedMap, Device, Error, Faults, Growth, Key, Map, MapBuilder, PtxChoice, Stream,
+    Backend, Device, Error, Faults, Growth, Key, Map, MapBuilder, MultiMap, PtxChoice, Stream,
     Value, Word, WordKey,
 };
 use gpumap_kernels::kernels::Encoding;
@@ -101,9 +101,9 @@ impl Target {
         }
     }
 
-    /// A builder for chained maps here.
-    pub fn chained<K: WordKey, V: Word<Bits = K::Bits>>(&self) -> ChainedMapBuilder<K, V> {
-        let builder = ChainedMap::builder(&self.device);
+    /// A builder for multimaps here.
+    pub fn multi<K: WordKey, V: Word<Bits = K::Bits>>(&self) -> MultiMapBuilder<K, V> {
+        let builder = MultiMap::builder(&self.device);
         match self.encoding {
             Some(encoding) => builder.encoding(encoding),
             None => builder,

@@ -23,7 +23,7 @@ use std::{process, thread};
 use gpumap::bytemuck::{Pod, bytes_of};
 use gpumap::primitives::{Count, GroupBy, Sum};
 use gpumap::{
-    Call, ChainedMap, Error, Fault, Faults, Key, Map, Result, RowMap, StringRowMap, Value, Word,
+    Call, Error, Fault, Faults, Key, Map, MultiMap, Result, RowMap, StringRowMap, Value, Word,
     WordKey,
 };
 
@@ -90,7 +90,7 @@ impl<K: Key, V: Value> Subject for Map<K, V> {
     }
 }
 
-impl<K: WordKey, V: Word<Bits = K::Bits>> Subject for ChainedMap<K, V> {
+impl<K: WordKey, V: Word<Bits = K::Bits>> Subject for MultiMap<K, V> {
     fn contents(&self) -> Result<Contents> {
         self.retrieve_all().map(sorted)
     }

@@ -8,7 +8,6 @@
 pub mod adversary;
 pub mod blob;
 pub mod captures;
-pub mod chained;
 pub mod device;
 pub mod explore;
 pub mod faults;
@@ -17,6 +16,7 @@ pub mod history;
 pub mod interleave;
 pub mod litmus;
 pub mod memory;
+pub mod multi;
 pub mod oracle;
 pub mod pairs;
 pub mod scheduled;
@@ -89,21 +89,21 @@ macro_rules! on_pairs_with_values {
     }};
 }
 
-/// Runs `body::<K, V>(&Target)` for one pair of types per slot format of chained maps, on every target.
+/// Runs `body::<K, V>(&Target)` for one pair of types per slot format of multimaps, on every target.
 #[macro_export]
-macro_rules! on_every_chained_format {
+macro_rules! on_every_multi_format {
     ($body:ident) => {
         $crate::on_pairs!($body: u32 => u32, u64 => u64)
     };
 }
 
-/// Runs `body::<K, V>(&Target)` for every kind of key and value that a chained map can have, newtypes
+/// Runs `body::<K, V>(&Target)` for every kind of key and value that a multimap can have, newtypes
 /// included, on every target.
 #[macro_export]
-macro_rules! on_every_chained_pair {
+macro_rules! on_every_multi_pair {
     ($body:ident) => {{
         use $crate::pairs::{Celsius, Cents, Edge, Ticket, UserId};
-        $crate::on_every_chained_format!($body);
+        $crate::on_every_multi_format!($body);
         $crate::on_pairs!($body: i32 => f32, i64 => f64);
         $crate::on_pairs_of_known_kernels!($body: Ticket => Celsius, Edge => Cents, UserId => UserId)
     }};

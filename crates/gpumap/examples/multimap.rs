@@ -1,10 +1,10 @@
-//! Several pairs with one key: where each word of a text is, in a `ChainedMap`.
+//! Several pairs with one key: where each word of a text is, in a `MultiMap`.
 //!
 //! `cargo run -p gpumap --example multimap`
 
 use std::collections::BTreeMap;
 
-use gpumap::{ChainedMap, Device, Result};
+use gpumap::{Device, MultiMap, Result};
 
 const TEXT: &str = "the quick brown fox jumps over the lazy dog and the dog sleeps on";
 
@@ -22,7 +22,7 @@ fn main() -> Result<()> {
     let places: Vec<u64> = (0..words.len() as u64).collect();
 
     // `append` stores every pair, whatever is there; `insert` would store one for each word.
-    let index = ChainedMap::<u64, u64>::with_capacity(&device, words.len())?;
+    let index = MultiMap::<u64, u64>::with_capacity(&device, words.len())?;
     index.append(&keys, &places)?;
     assert_eq!(index.len(), words.len());
     let asked = ["the", "dog", "cat"].map(key);

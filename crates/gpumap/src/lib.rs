@@ -119,7 +119,7 @@
 //! ```
 //!
 //! A kernel can also work on a map: [`Map::launch_with`] lends it. One that stores an unknown number of
-//! pairs and cannot stop to let the map grow is what a [`ChainedMap`] is for; it may hold several pairs
+//! pairs and cannot stop to let the map grow is what a [`MultiMap`] is for; it may hold several pairs
 //! with one key as well.
 //!
 //! # Several GPUs
@@ -152,7 +152,7 @@ mod guide {
         GettingStarted "getting-started.md"
         ComingFrom "coming-from.md"
         Map "map.md"
-        ChainedMaps "chained-maps.md"
+        Multimaps "multimaps.md"
         RowMaps "row-maps.md"
         Groups "groups.md"
         Joins "joins.md"
@@ -170,7 +170,6 @@ mod array;
 #[cfg(feature = "arrow")]
 pub mod arrow;
 mod buffer;
-pub mod chained;
 mod cuda;
 mod device;
 mod error;
@@ -184,6 +183,7 @@ mod lock;
 mod lock_tests;
 mod map;
 mod memory;
+pub mod multi;
 mod occupancy;
 pub mod op;
 mod output;
@@ -204,7 +204,6 @@ mod testing;
 mod wide;
 
 pub use buffer::{Buffer, BufferView, BufferViewMut, PinnedBuffer};
-pub use chained::{ChainedMap, ChainedValue};
 #[cfg(feature = "unstable-testing")]
 #[doc(hidden)]
 pub use device::faults::{Call, Fault, Faults};
@@ -225,6 +224,7 @@ pub use map::{
 };
 #[doc(hidden)]
 pub use memory::allocation_may_fail;
+pub use multi::{MultiMap, MultiValue};
 pub use output::{Output, Sink};
 pub use rows::RowMap;
 pub use sharded::{ShardedMap, ShardedRowMap};

@@ -5,14 +5,14 @@
 //!
 //! | receiver | runs an operation by | the answer is there |
 //! |---|---|---|
-//! | [`Map`](crate::Map), [`ChainedMap`](crate::ChainedMap), [`ShardedMap`](crate::ShardedMap) | [`execute`](Execute::execute) | when that returns |
+//! | [`Map`](crate::Map), [`MultiMap`](crate::MultiMap), [`ShardedMap`](crate::ShardedMap) | [`execute`](Execute::execute) | when that returns |
 //! | [`OnStream`](crate::OnStream), made by `on` of the first two | [`submit`](crate::OnStream::submit) | when the [`Pending`](crate::Pending) is done |
 //! | [`Recording`](crate::Recording), made by [`Graph::record`](crate::Graph::record), of the same | [`add`](crate::Recording::add) | when the launch is done, in buffers |
 //! | [`Shard`](crate::sharded::Shard), in work of a group | [`execute`](crate::sharded::Shard::execute) with its rank | when that returns |
 //!
 //! ```
 //! use gpumap::op::{self, Execute};
-//! use gpumap::{ChainedMap, Device, Map, Result};
+//! use gpumap::{Device, Map, MultiMap, Result};
 //!
 //! /// How many of the words were new.
 //! fn learn(known: &impl Execute<u32, u32>, words: &[u32], since: &[u32]) -> Result<usize> {
@@ -22,7 +22,7 @@
 //!
 //! let device = Device::cpu();
 //! assert_eq!(learn(&Map::new(&device)?, &[7, 8], &[1, 1])?, 2);
-//! assert_eq!(learn(&ChainedMap::with_capacity(&device, 8)?, &[7, 8, 7], &[1, 1, 1])?, 2);
+//! assert_eq!(learn(&MultiMap::with_capacity(&device, 8)?, &[7, 8, 7], &[1, 1, 1])?, 2);
 //! # Ok::<(), gpumap::Error>(())
 //! ```
 //!
@@ -33,7 +33,7 @@
 //! |---|---|
 //! | [`Map`](crate::Map) of values with 0, 4 or 8 bytes, aligned as `u32` or `u64`, [`ShardedMap`](crate::ShardedMap) | |
 //! | [`Map`](crate::Map) of other values | [`merge`], [`update_with`], [`get_and_touch`]: its values are bytes and no numbers; [`get`] with a default other than zeros |
-//! | [`ChainedMap`](crate::ChainedMap) | [`upsert`], [`merge`], [`update`], [`update_with`], [`get_and_touch`]: a key may have several pairs; [`get`] with a default other than zeros |
+//! | [`MultiMap`](crate::MultiMap) | [`upsert`], [`merge`], [`update`], [`update_with`], [`get_and_touch`]: a key may have several pairs; [`get`] with a default other than zeros |
 //!
 //! # Shapes
 //! Keys and values are [`Input`]s: a slice, array or vector of the host, or a [`Buffer`](crate::Buffer) of the
@@ -80,7 +80,7 @@ use crate::scratch::{Fill, Places};
 /// large values, or in the order of a stream, which it then waits for.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not run operations on keys of type `{K}` and values of type `{V}`",
-    note = "operations run on a Map, ChainedMap or ShardedMap of these types, or on the `on(&stream)` of one"
+    note = "operations run on a Map, MultiMap or ShardedMap of these types, or on the `on(&stream)` of one"
 )]
 pub trait Execute<K, V> {
     /// Runs an operation, and waits for its answer.
@@ -232,7 +232,7 @@ impl<'a, K: Pod, V> Op<'a, K, V, usize> {
 /// # Answers
 impl<'a, K, V> Op<'a, K, V, usize> {
     /// Says for each key whether the operation stored or removed its pair: `outcomes[i]` is 1 or 0. Of several equal
-    /// keys of a batch, one did; where a [`ChainedMap`](crate::ChainedMap) removes, as many as there were pairs.
+    /// keys of a batch, one did; where a [`MultiMap`](crate::MultiMap) removes, as many as there were pairs.
     ///
     /// ```
     /// use gpumap::op::{self, Execute};
@@ -553,7 +553,7 @@ pub fn remove<'a, K: Pod, V: Pod>(keys: &'a (impl Input<K> + ?Sized)) -> Op<'a, 
 }
 
 /// Removes keys, and answers with their values. Of several equal keys, one gets it; in a
-/// [`ChainedMap`](crate::ChainedMap) as many as there are pairs. On maps that update values it waits for the calls in flight,
+/// [`MultiMap`](crate::MultiMap) as many as there are pairs. On maps that update values it waits for the calls in flight,
 /// since a value that is read might be updated before its pair is removed.
 ///
 /// ```

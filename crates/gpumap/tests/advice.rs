@@ -11,7 +11,7 @@ use gpumap::primitives::{Count, GroupBy, Max, Mean, Min, Op, Primitives, Sum};
 use gpumap::sharded::Ranks;
 use gpumap::strings::StringColumn;
 use gpumap::{
-    Buffer, ChainedMap, Device, Map, Merge, Number, Numeric, Result, ShardedMap, Stream,
+    Buffer, Device, Map, Merge, MultiMap, Number, Numeric, Result, ShardedMap, Stream,
     StringRowMap, Word, element_type, floats,
 };
 
@@ -92,18 +92,18 @@ fn numbers_to_merge() -> Result<()> {
 }
 
 fn words() -> Result<()> {
-    let map = ChainedMap::<Id, Id>::with_capacity(&Device::cpu(), 10)?;
+    let map = MultiMap::<Id, Id>::with_capacity(&Device::cpu(), 10)?;
     assert_eq!(map.insert(&[Id(1)], &[Id(2)])?, 1);
     Ok(())
 }
 
 fn values_of_chains() -> Result<()> {
     let device = Device::cpu();
-    let map = ChainedMap::<u64, f64>::with_capacity(&device, 10)?;
+    let map = MultiMap::<u64, f64>::with_capacity(&device, 10)?;
     assert_eq!(map.insert(&[1], &[0.5])?, 1);
-    let map = ChainedMap::<u32, i32>::with_capacity(&device, 10)?;
+    let map = MultiMap::<u32, i32>::with_capacity(&device, 10)?;
     assert_eq!(map.insert(&[1], &[-1])?, 1);
-    let map = ChainedMap::<u64, Id>::with_capacity(&device, 10)?;
+    let map = MultiMap::<u64, Id>::with_capacity(&device, 10)?;
     assert_eq!(map.insert(&[1], &[Id(2)])?, 1);
     Ok(())
 }
@@ -233,7 +233,7 @@ fn receivers() -> Result<()> {
     let stream = Stream::new(&device)?;
     let map = Map::<u64, u64>::new(&device)?;
     map.insert(&[1], &[10])?;
-    let chains = ChainedMap::<u64, u64>::with_capacity(&device, 10)?;
+    let chains = MultiMap::<u64, u64>::with_capacity(&device, 10)?;
     chains.insert(&[1], &[10])?;
     let sharded = ShardedMap::<u64, u64>::new(&Ranks::new(&[device.clone(), device.clone()])?)?;
     sharded.insert(&[1], &[10])?;
@@ -269,7 +269,7 @@ const ADVICE: [(&str, Follow); 17] = [
         words,
     ),
     (
-        "use numbers of one size, as in `ChainedMap<u64, f64>` or `ChainedMap<u32, i32>`; a type of your own with such bits needs `unsafe impl gpumap::Word`",
+        "use numbers of one size, as in `MultiMap<u64, f64>` or `MultiMap<u32, i32>`; a type of your own with such bits needs `unsafe impl gpumap::Word`",
         values_of_chains,
     ),
     (
@@ -313,7 +313,7 @@ const ADVICE: [(&str, Follow); 17] = [
         operands,
     ),
     (
-        "operations run on a Map, ChainedMap or ShardedMap of these types, or on the `on(&stream)` of one",
+        "operations run on a Map, MultiMap or ShardedMap of these types, or on the `on(&stream)` of one",
         receivers,
     ),
 ];

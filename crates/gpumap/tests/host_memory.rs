@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use gpumap::chained::{self, ChainedMap};
+use gpumap::multi::{self, MultiMap};
 use gpumap::primitives::{Op, Order, Predicate, Primitives};
 use gpumap::{Device, Error, Growth, Map, Merge, Operation, Result};
 
@@ -94,7 +94,7 @@ struct Batch {
     values: Vec<u64>,
     large: Vec<Large>,
     operations: Vec<Operation>,
-    chained: Vec<chained::Operation>,
+    multi: Vec<multi::Operation>,
     file: Vec<u8>,
 }
 
@@ -107,10 +107,10 @@ impl Batch {
             1 => Operation::Upsert,
             _ => Operation::Remove,
         };
-        let chained = |i: usize| match i % 3 {
-            0 => chained::Operation::Get,
-            1 => chained::Operation::Append,
-            _ => chained::Operation::Remove,
+        let multi = |i: usize| match i % 3 {
+            0 => multi::Operation::Get,
+            1 => multi::Operation::Append,
+            _ => multi::Operation::Remove,
         };
         let mut file = Vec::new();
         let map = Map::<u64, u64>::with_capacity(&Device::cpu(), LEN).unwrap();
@@ -119,7 +119,7 @@ impl Batch {
         Self {
             large: values.iter().map(|&value| [value; 8]).collect(),
             operations: (0..LEN).map(operation).collect(),
-            chained: (0..LEN).map(chained).collect(),
+            multi: (0..LEN).map(multi).collect(),
             file,
             keys,
             values,
@@ -164,7 +164,7 @@ impl Holder for Map<u64, Large> {
     }
 }
 
-impl Holder for ChainedMap<u64, u64> {
+impl Holder for MultiMap<u64, u64> {
     fn make(batch: &Batch) -> Self {
         let map = Self::with_capacity(&Device::cpu(), HALF).unwrap();
         map.append(&batch.keys[..HALF], &batch.values[..HALF])
@@ -271,15 +271,15 @@ fn run(name: &str, batch: &Batch) -> Option<usize> {
             arena_take = |map, b| map.take(&b.keys).map(drop);
             arena_retrieve_all = |map, _| map.retrieve_all().map(drop);
             arena_shrink_to_fit = |map, _| map.shrink_to_fit();
-        [ChainedMap<u64, u64>]
-            chained_append = |map, b| map.append(&b.keys, &b.values).map(drop);
-            chained_insert = |map, b| map.insert(&b.keys, &b.values).map(drop);
-            chained_apply = |map, b| map.apply(&b.chained, &b.keys, &b.values).map(drop);
-            chained_get = |map, b| map.get(&b.keys).map(drop);
-            chained_get_all = |map, b| map.get_all(&b.keys).map(drop);
-            chained_count = |map, b| map.count(&b.keys).map(drop);
-            chained_contains = |map, b| map.contains(&b.keys).map(drop);
-            chained_retrieve_all = |map, _| map.retrieve_all().map(drop);
+        [MultiMap<u64, u64>]
+            multi_append = |map, b| map.append(&b.keys, &b.values).map(drop);
+            multi_insert = |map, b| map.insert(&b.keys, &b.values).map(drop);
+            multi_apply = |map, b| map.apply(&b.multi, &b.keys, &b.values).map(drop);
+            multi_get = |map, b| map.get(&b.keys).map(drop);
+            multi_get_all = |map, b| map.get_all(&b.keys).map(drop);
+            multi_count = |map, b| map.count(&b.keys).map(drop);
+            multi_contains = |map, b| map.contains(&b.keys).map(drop);
+            multi_retrieve_all = |map, _| map.retrieve_all().map(drop);
         [Primitives]
             scan = |primitives, b| primitives.inclusive_scan(&b.values, Op::Add).map(drop);
             filter = |primitives, b| primitives.filter(&b.values, Predicate::Always, Order::Stable).map(drop);

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use gpumap::primitives::{Op, Order, Predicate, Primitives};
-use gpumap::{ChainedMap, Device, Map, Merge};
+use gpumap::{Device, Map, Merge, MultiMap};
 
 const N: u64 = 400_000;
 
@@ -61,7 +61,7 @@ fn verbs_of_one_batch() {
 
 #[test]
 fn chains_of_one_batch() {
-    let map = ChainedMap::<u64, u64>::with_capacity(&device(), 2 * N as usize).unwrap();
+    let map = MultiMap::<u64, u64>::with_capacity(&device(), 2 * N as usize).unwrap();
     let keys = keys();
     let twice = [&keys[..], &keys[..]].concat();
     assert_eq!(map.insert(&twice, &twice).unwrap(), keys.len());

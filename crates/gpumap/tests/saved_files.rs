@@ -9,7 +9,7 @@ use bytemuck::Pod;
 use gpumap::file::{FileError, Header, Kind, MAX_BLOCK_PAIRS, Reader, Writer};
 use gpumap::sharded::{Ranks, RowShard, devices};
 use gpumap::{
-    ChainedMap, Device, Error, Key, Map, Number, Result, RowMap, ShardedMap, ShardedRowMap,
+    Device, Error, Key, Map, MultiMap, Number, Result, RowMap, ShardedMap, ShardedRowMap,
     StringRowMap, Value, Word, WordKey,
 };
 
@@ -101,8 +101,8 @@ fn files_of_every_earlier_version_load_with_a_warning_that_types_are_unknown() {
         warned(|| Map::<u32, [i32; 3]>::load(&device, earlier("v3-arena-u32-3f32")));
     assert_eq!((arena.unwrap().len(), warnings), (20, 1));
 
-    let chained = ChainedMap::<u32, i32>::load(&device, earlier("v3-chained-u32-i32")).unwrap();
-    assert_eq!(chained.count(&[8, 9]).unwrap(), [2, 0]);
+    let multi = MultiMap::<u32, i32>::load(&device, earlier("v3-chained-u32-i32")).unwrap();
+    assert_eq!(multi.count(&[8, 9]).unwrap(), [2, 0]);
 
     let (rows, warnings) = warned(|| RowMap::<[i32; 3]>::load(&device, earlier("v4-rows-3i32")));
     let found = rows
@@ -202,22 +202,22 @@ saved!(ShardedRowMap<K: Pod>, |bytes| {
     |bytes| ShardedRowMap::<K>::load_from(&ranks(), bytes).map(drop)
 ]);
 
-/// A chained map, of keys and values of 4 bytes.
-struct Chained<K, V>(std::marker::PhantomData<(K, V)>);
+/// A multimap, of keys and values of 4 bytes.
+struct Multi<K, V>(std::marker::PhantomData<(K, V)>);
 
-impl<K: WordKey<Bits = u32>, V: Word<Bits = u32>> Saved for Chained<K, V> {
-    const NAME: &'static str = "ChainedMap";
+impl<K: WordKey<Bits = u32>, V: Word<Bits = u32>> Saved for Multi<K, V> {
+    const NAME: &'static str = "MultiMap";
     fn saved() -> Vec<u8> {
         let mut bytes = Vec::new();
-        let map = ChainedMap::<K, V>::with_capacity(&device(), 9).unwrap();
+        let map = MultiMap::<K, V>::with_capacity(&device(), 9).unwrap();
         map.append(&two::<K>(), &two::<V>()).unwrap();
         map.save_to(&mut bytes).unwrap();
         bytes
     }
     fn load(bytes: &[u8]) -> Vec<Result<()>> {
         vec![
-            by_path(bytes, |path| ChainedMap::<K, V>::load(&device(), path)),
-            ChainedMap::<K, V>::builder(&device())
+            by_path(bytes, |path| MultiMap::<K, V>::load(&device(), path)),
+            MultiMap::<K, V>::builder(&device())
                 .load_from(bytes)
                 .map(drop),
         ]
@@ -273,8 +273,8 @@ fn every_map_refuses_the_types_of_another() {
     refuses::<Map<u64, [f32; 3]>, Map<u64, [u32; 3]>>("values of type [f32; 3], not [u32; 3]");
     refuses::<Map<i64, [f32; 3]>, Map<u64, [f32; 3]>>("keys of type i64, not u64");
     refuses::<Map<u64, f64>, Map<u64, i64>>("values of type f64, not i64");
-    refuses::<Chained<i32, f32>, Chained<u32, f32>>("keys of type i32, not u32");
-    refuses::<Chained<u32, f32>, Chained<u32, i32>>("values of type f32, not i32");
+    refuses::<Multi<i32, f32>, Multi<u32, f32>>("keys of type i32, not u32");
+    refuses::<Multi<u32, f32>, Multi<u32, i32>>("values of type f32, not i32");
     refuses::<RowMap<[i32; 3]>, RowMap<[f32; 3]>>("keys of type [i32; 3], not [f32; 3]");
     refuses::<RowMap<f64>, RowMap<u64>>("keys of type f64, not u64");
     refuses::<ShardedRowMap<i64>, ShardedRowMap<u64>>("keys of type i64, not u64");
@@ -286,7 +286,7 @@ fn every_map_refuses_the_types_of_another() {
     loads::<ShardedMap<i32, f64>, Map<i32, f64>>();
     loads::<RowMap<[i32; 3]>, RowMap<[i32; 3]>>();
     loads::<ShardedRowMap<i64>, ShardedRowMap<i64>>();
-    loads::<Chained<i32, f32>, Chained<i32, f32>>();
+    loads::<Multi<i32, f32>, Multi<i32, f32>>();
     // Types of one's own and arrays of `u8` are bytes, which fit every type of that size, and an unsigned number is as good as its
     // parts.
     loads::<Map<Id, f32>, Map<u64, f32>>();
@@ -459,15 +459,15 @@ fn maps_of_more_than_a_block_come_back_and_damage_of_the_second_is_found() {
 
     // Several pairs of a key, in blocks of their own; rows of strings, by number and by bytes.
     let twice: Vec<u32> = keys.iter().chain(&keys).map(|key| key % 600_000).collect();
-    let chained = ChainedMap::<u32, u32>::with_capacity(&device, twice.len()).unwrap();
-    chained.append(&twice, &twice).unwrap();
+    let multi = MultiMap::<u32, u32>::with_capacity(&device, twice.len()).unwrap();
+    multi.append(&twice, &twice).unwrap();
     let mut bytes = Vec::new();
-    assert_eq!(chained.save_to(&mut bytes).unwrap(), twice.len() as u64);
-    let back = ChainedMap::<u32, u32>::builder(&device)
+    assert_eq!(multi.save_to(&mut bytes).unwrap(), twice.len() as u64);
+    let back = MultiMap::<u32, u32>::builder(&device)
         .load_from(&bytes[..])
         .unwrap();
     let asked: Vec<u32> = (0..600_000).step_by(997).collect();
-    assert_eq!(back.count(&asked).unwrap(), chained.count(&asked).unwrap());
+    assert_eq!(back.count(&asked).unwrap(), multi.count(&asked).unwrap());
 
     let strings: Vec<String> = (0..MANY).map(|i| i.to_string()).collect();
     let map = StringRowMap::new(&device).unwrap();

@@ -1,4 +1,4 @@
-//! Chained maps: every verb by whole warps, and a kernel that stores pairs whose number is not
+//! Multimaps: every verb by whole warps, and a kernel that stores pairs whose number is not
 //! known before it runs.
 
 use gpumap_kernels::chained::chained_ref::ChainedRef;

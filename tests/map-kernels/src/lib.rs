@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`script`] | an operation per lane or tile, each of another kind than its neighbour's |
 //! | [`churn`] | many operations per lane, in which removed keys come back |
-//! | [`chained`] | the verbs of chained maps by whole warps, and pairs of unknown number |
+//! | [`chained`] | the verbs of multimaps by whole warps, and pairs of unknown number |
 //! | [`rows`] | lookups in row maps |
 //! | [`wide`] | lookups in maps with wide keys, and updates of their values |
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]

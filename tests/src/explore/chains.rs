@@ -1,9 +1,9 @@
-//! A chained map whose pool grows under the calls of several threads, which insert, look up and remove in
+//! A multimap whose pool grows under the calls of several threads, which insert, look up and remove in
 //! one launch each.
 
-use gpumap::chained::{Answer, Operation};
 use gpumap::executor::{Config, Trace};
-use gpumap::{ChainedMap, Device, Numeric, Word, WordKey};
+use gpumap::multi::{Answer, Operation};
+use gpumap::{Device, MultiMap, Numeric, Word, WordKey};
 use gpumap_kernels::kernels::Encoding;
 
 use super::calls::{Told, calls_side_by_side, keys_of_call};
@@ -19,7 +19,7 @@ const BATCH: u64 = 9;
 /// Keys in all: a chain of theirs has a second slab.
 const KEYS: u64 = 20;
 
-/// A chained map whose pool grows.
+/// A multimap whose pool grows.
 pub struct Chains;
 
 impl WholeMap for Chains {
@@ -33,7 +33,7 @@ impl WholeMap for Chains {
     ) -> Result<(), String> {
         let device = Device::cpu_with(config);
         let executor = device.executor().expect("a CPU device");
-        let map = ChainedMap::<K, V>::builder(&device)
+        let map = MultiMap::<K, V>::builder(&device)
             .encoding(encoding)
             .buckets(1 + seed as usize % 2)
             .hash_seed(seed)
@@ -51,7 +51,7 @@ impl WholeMap for Chains {
 }
 
 /// Call number `n`: some inserts, some removals, some lookups; or room is made, alone.
-fn call<K: WordKey, V: Word<Bits = K::Bits>>(map: &ChainedMap<K, V>, seed: u64, n: u64) -> Told {
+fn call<K: WordKey, V: Word<Bits = K::Bits>>(map: &MultiMap<K, V>, seed: u64, n: u64) -> Told {
     if (n + seed) % 8 == 7 {
         let compacted = map.compact().map(drop);
         return compacted.map(|()| Vec::new()).map_err(|e| e.to_string());

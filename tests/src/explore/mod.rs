@@ -11,7 +11,7 @@
 //! | `table`, `part` | one of them on a table in host memory: launches side by side, one verb each |
 //! | `whole` | the kinds of slots of whole maps |
 //! | `maps` | a whole map under the calls of several threads: it grows, or takes large batches |
-//! | `chains`, `arenas` | a whole chained map, and one with large values, under such calls |
+//! | `chains`, `arenas` | a whole multimap, and one with large values, under such calls |
 //! | `calls` | several threads, and the results of their calls |
 //! | `hunt` | many seeds, and their results |
 //!

@@ -6,7 +6,7 @@ use std::time::Duration;
 use gpumap::executor::Config;
 use gpumap::op::{self, Execute};
 use gpumap::{
-    ChainedMap, Device, Error, Growth, Key, Map, MapBuilder, Merge, Numeric, Word, WordKey,
+    Device, Error, Growth, Key, Map, MapBuilder, Merge, MultiMap, Numeric, Word, WordKey,
 };
 use gpumap_kernels::hash::{KeyHash, mix64};
 use gpumap_kernels::table::MAX_WALK;
@@ -201,12 +201,12 @@ fn a_chain_of_colliding_keys_is_long_and_right() {
         let n = 1_500;
         let (keys, values) = pairs::<K, V>(n);
         let longest = |seed: Option<u64>| {
-            let builder = on.chained::<K, V>().capacity(4 * n);
+            let builder = on.multi::<K, V>().capacity(4 * n);
             let builder = match seed {
                 Some(seed) => builder.hash_seed(seed),
                 None => builder,
             };
-            let map: ChainedMap<K, V> = builder.build().unwrap();
+            let map: MultiMap<K, V> = builder.build().unwrap();
             assert_eq!(map.insert(&keys, &values).unwrap(), n);
             assert_eq!(map.insert(&keys, &values).unwrap(), 0);
             let got = map.get(&keys).unwrap();

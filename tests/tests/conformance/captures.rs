@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gpumap::primitives::{Op, Order, Predicate, Primitives};
 use gpumap::{
-    Buffer, ChainedMap, Error, Event, Map, Merge, Operation, PinnedBuffer, Result, RowMap, Stream,
+    Buffer, Error, Event, Map, Merge, MultiMap, Operation, PinnedBuffer, Result, RowMap, Stream,
     StringRowMap,
 };
 use gpumap_tests::captures::{CapturedStream, Captures};
@@ -189,13 +189,13 @@ fn other_maps_and_primitives() {
         );
         assert_eq!(beside.run("arena remove", || arena.remove(keys)), 1_000);
         beside.does("arena drop", || drop(arena));
-        let chained = beside.run("chained", || {
-            ChainedMap::<u64, u64>::with_capacity(on.device(), 100)
+        let multi = beside.run("multi", || {
+            MultiMap::<u64, u64>::with_capacity(on.device(), 100)
         });
-        beside.run("append", || chained.append(keys, keys));
-        assert_eq!(beside.run("get_all", || chained.get_all(keys)).len(), 1_000);
-        beside.run("compact", || chained.compact());
-        beside.does("chained drop", || drop(chained));
+        beside.run("append", || multi.append(keys, keys));
+        assert_eq!(beside.run("get_all", || multi.get_all(keys)).len(), 1_000);
+        beside.run("compact", || multi.compact());
+        beside.does("multi drop", || drop(multi));
         let primitives = Primitives::new(on.device());
         assert_eq!(
             beside.run("reduce", || primitives.unique_count(keys)),
@@ -228,7 +228,7 @@ fn calls_on_a_captured_stream() {
             [(); 2].map(|()| Buffer::<u64>::zeroed(&other, 3).unwrap());
         let map = on.map::<u64, u64>(100);
         let arena = Map::<u64, u64>::new(on.device()).unwrap();
-        let chained = ChainedMap::<u64, u64>::with_capacity(on.device(), 100).unwrap();
+        let multi = MultiMap::<u64, u64>::with_capacity(on.device(), 100).unwrap();
         let wide = Map::<u128, u64>::new(on.device()).unwrap();
         let rows = RowMap::<u128>::new(on.device()).unwrap();
         let strings = StringRowMap::new(on.device()).unwrap();
@@ -285,8 +285,8 @@ fn calls_on_a_captured_stream() {
                 Box::new(|| arena.on(stream).insert(&keys, &keys)?.wait().map(drop)),
             ),
             (
-                "chained insert",
-                Box::new(|| chained.on(stream).insert(&keys, &keys)?.wait().map(drop)),
+                "multi insert",
+                Box::new(|| multi.on(stream).insert(&keys, &keys)?.wait().map(drop)),
             ),
             (
                 "wide insert",
@@ -305,8 +305,8 @@ fn calls_on_a_captured_stream() {
                 Box::new(|| wide.launch_with_rows(stream, |_| launch())),
             ),
             (
-                "chained launch_with",
-                Box::new(|| chained.launch_with(stream, 0, |_| launch()).map(drop)),
+                "multi launch_with",
+                Box::new(|| multi.launch_with(stream, 0, |_| launch()).map(drop)),
             ),
             (
                 "rows insert",

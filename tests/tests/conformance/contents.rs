@@ -11,7 +11,7 @@ use gpumap::op::{self, Execute};
 use gpumap::primitives::{Element, Predicate};
 use gpumap::sharded::Ranks;
 use gpumap::{
-    ChainedMap, Chunk, Device, Error, Key, Layout, Map, Numeric, Result, ShardedMap, Value, Word,
+    Chunk, Device, Error, Key, Layout, Map, MultiMap, Numeric, Result, ShardedMap, Value, Word,
     WordKey,
 };
 use gpumap_tests::blob::{Bytes, blobs, tag};
@@ -75,7 +75,7 @@ contents!(
 contents!(
     |map, pairs, take| map.chunks(pairs).for_each(|chunk| take(&chunk.unwrap())),
     |on, bytes| Self::builder(on).load_from(bytes);
-    ChainedMap<K: WordKey, V: Word<Bits = K::Bits>> on Device
+    MultiMap<K: WordKey, V: Word<Bits = K::Bits>> on Device
 );
 contents!(
     |map, pairs, take| map.for_each_chunk(pairs, |chunk| { take(chunk); Ok(()) }).unwrap(),
@@ -208,12 +208,12 @@ fn of_arena_maps() {
 }
 
 #[test]
-fn of_chained_maps() {
+fn of_multimaps() {
     fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let n = on.n(20_000, 300_000);
         for capacity in [0, n] {
-            let make = || on.chained::<K, V>().capacity(capacity).build().unwrap();
-            give_and_take::<K, V, ChainedMap<K, V>>(on.device(), n, make, numbers, |&v| {
+            let make = || on.multi::<K, V>().capacity(capacity).build().unwrap();
+            give_and_take::<K, V, MultiMap<K, V>>(on.device(), n, make, numbers, |&v| {
                 value_bits(v)
             });
         }
@@ -278,8 +278,8 @@ fn held<K: Key, V: Value>((keys, values): (Vec<K>, Vec<V>)) -> Vec<(u64, u64)> {
 /// Several pairs with each key, those of the special ones in chains of their own.
 fn several<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(
     on: &Target,
-) -> (ChainedMap<K, V>, Vec<(u64, u64)>) {
-    let map = on.chained::<K, V>().capacity(100).build().unwrap();
+) -> (MultiMap<K, V>, Vec<(u64, u64)>) {
+    let map = on.multi::<K, V>().capacity(100).build().unwrap();
     let n = on.n(700, 50_000) as u64;
     let special = patterns(size_of::<K>()).into_iter().map(key::<K>);
     let mut keys: Vec<K> = special.chain((0..n).map(nth_key)).collect();
@@ -297,7 +297,7 @@ fn several_pairs_of_a_key_come_back() {
         let (mut map, pairs) = several::<K, V>(on);
         assert_eq!(pairs_of(&mut map, 100, |&v| value_bits(v)), pairs);
         let bytes = map.saved_bytes();
-        let mut back = ChainedMap::<K, V>::load_bytes(on.device(), &bytes).unwrap();
+        let mut back = MultiMap::<K, V>::load_bytes(on.device(), &bytes).unwrap();
         assert_eq!(pairs_of(&mut back, 100, |&v| value_bits(v)), pairs);
         // Another kind of map would lose some.
         let one = Map::<K, V>::load_bytes(on.device(), &bytes);
@@ -320,7 +320,7 @@ fn a_key_that_comes_twice_in_a_file_has_two_pairs_only_if_a_multimap_was_saved()
                 .unwrap();
             writer.write(&[first], &numbers::<V>(1)).unwrap();
             let bytes = writer.finish().unwrap();
-            let map = ChainedMap::<K, V>::load_bytes(on.device(), &bytes).unwrap();
+            let map = MultiMap::<K, V>::load_bytes(on.device(), &bytes).unwrap();
             let counts = map.count(&[first, second, absent]).unwrap();
             assert_eq!(counts, [times, times, 0], "multimap: {is_multimap}");
         }
@@ -338,9 +338,9 @@ fn a_file_of_one_kind_of_map_is_loaded_by_others() {
         map.insert(&keys, &values).unwrap();
         let bytes = map.saved_bytes();
         let pairs = held((keys, values));
-        let chained = ChainedMap::<K, V>::load_bytes(on.device(), &bytes).unwrap();
-        assert_eq!(held(chained.retrieve_all().unwrap()), pairs);
-        let back = Map::<K, V>::load_bytes(on.device(), &chained.saved_bytes());
+        let multi = MultiMap::<K, V>::load_bytes(on.device(), &bytes).unwrap();
+        assert_eq!(held(multi.retrieve_all().unwrap()), pairs);
+        let back = Map::<K, V>::load_bytes(on.device(), &multi.saved_bytes());
         assert!(matches!(cause(back), FileError::Multimap));
         let by_row = Map::<R, V>::load_bytes(on.device(), &bytes).unwrap();
         assert_eq!(held(by_row.retrieve_all().unwrap()), pairs);
@@ -361,7 +361,7 @@ fn a_file_of_one_kind_of_map_is_loaded_by_others() {
 }
 
 #[test]
-fn chained_maps_keep_what_a_predicate_holds_for() {
+fn multimaps_keep_what_a_predicate_holds_for() {
     fn body<K: WordKey + Element, V: Numeric + Word<Bits = K::Bits> + Element>(on: &Target) {
         let (map, mut pairs) = several::<K, V>(on);
         let (high, bound) = (nth_key::<K>(3), value::<V>(2_000));

@@ -3,7 +3,7 @@
 use gpumap::bytemuck::Pod;
 use gpumap::sharded::{Ranks, devices};
 use gpumap::{
-    ChainedMap, Device, Error, Growth, Key, Map, Merge, Numeric, Result, RowMap, ShardedMap,
+    Device, Error, Growth, Key, Map, Merge, MultiMap, Numeric, Result, RowMap, ShardedMap,
 };
 use gpumap_tests::device::noting;
 use gpumap_tests::faults::Subject;
@@ -25,7 +25,7 @@ fn assert_refused<M: Subject, T>(map: &M, batch: usize, verb: impl Fn(&M) -> Res
                 ..
             }) => {
                 assert_eq!(len, before.len());
-                // Of a chained map only absent keys count.
+                // Of a multimap only absent keys count.
                 assert!((1..=batch).contains(&of_batch), "{of_batch} of {batch}");
                 assert!(
                     (1..=of_batch).contains(&unplaced),
@@ -148,9 +148,9 @@ fn no_map_has_more_pairs_than_its_capacity() {
                 },
             );
         }
-        let pool = ChainedMap::<u32, u32>::builder(on.device()).buckets(8);
+        let pool = MultiMap::<u32, u32>::builder(on.device()).buckets(8);
         let pool = pool.pool_slabs(12).build().unwrap();
-        let sizes = |map: &ChainedMap<u32, u32>| (map.len(), map.capacity());
+        let sizes = |map: &MultiMap<u32, u32>| (map.len(), map.capacity());
         for key in 0..10_000 {
             let (len, capacity) = sizes(&pool);
             assert!(len <= capacity, "{len} of {capacity}");
@@ -236,14 +236,14 @@ fn full_maps_of_large_values_are_as_they_were() {
 }
 
 #[test]
-fn full_chained_maps_are_as_they_were() {
+fn full_multimaps_are_as_they_were() {
     on_every_target(|on| {
-        let map = ChainedMap::<u32, u32>::builder(on.device())
+        let map = MultiMap::<u32, u32>::builder(on.device())
             .buckets(8)
             .pool_slabs(12)
             .build()
             .unwrap();
-        let store = |map: &ChainedMap<u32, u32>, numbers: &[u64]| {
+        let store = |map: &MultiMap<u32, u32>, numbers: &[u64]| {
             let keys: Vec<u32> = numbers.iter().map(|&i| i as u32).collect();
             map.insert(&keys, &keys)
         };

@@ -353,7 +353,7 @@ fn answering<K: Key, V: Numeric>(on: &impl Execute<K, V>, case: Case) {
     // A default, where values are in slots.
     let absent: Vec<K> = (N..2 * N).map(|i| nth_key(case.first + i)).collect();
     match on.execute(op::get(&absent).or(value(77))) {
-        done if ["Map (Cells)", "Map (Rows of bytes)", "ChainedMap"].contains(&case.receiver) => {
+        done if ["Map (Cells)", "Map (Rows of bytes)", "MultiMap"].contains(&case.receiver) => {
             assert_unsupported(done, case, "get");
         }
         done => {
@@ -498,25 +498,25 @@ fn every_operation_on_every_receiver_of_one_device() {
 }
 
 #[test]
-fn every_operation_on_chained_maps() {
+fn every_operation_on_multimaps() {
     fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
-        let map = || on.chained::<K, V>().capacity(1_000).build().unwrap();
-        into_places(&Direct(map()), case("ChainedMap"), &OnHost);
-        into_places(&Direct(map()), case("ChainedMap"), &OnDevice(on));
-        answering(&map(), case("ChainedMap"));
-        on_stream(&map().on(&on.stream()), case("ChainedMap"), on);
+        let map = || on.multi::<K, V>().capacity(1_000).build().unwrap();
+        into_places(&Direct(map()), case("MultiMap"), &OnHost);
+        into_places(&Direct(map()), case("MultiMap"), &OnDevice(on));
+        answering(&map(), case("MultiMap"));
+        on_stream(&map().on(&on.stream()), case("MultiMap"), on);
         on_graph(&map(), on);
     }
     on_pairs!(body: u32 => u32, u64 => u64);
 }
 
 #[test]
-fn of_equal_keys_of_a_batch_a_chained_map_stores_one_and_removes_as_many_as_there_are() {
+fn of_equal_keys_of_a_batch_a_multimap_stores_one_and_removes_as_many_as_there_are() {
     fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let (n, times) = (on.n(50, 5_000) as u64, 20);
         // No free capacity, so that a part may be done once more, and much.
         for capacity in [0, (n * times) as usize] {
-            let map = on.chained::<K, V>().capacity(capacity).build().unwrap();
+            let map = on.multi::<K, V>().capacity(capacity).build().unwrap();
             let keys: Vec<K> = (0..n * times).map(|i| nth_key(i % n)).collect();
             let values: Vec<V> = (0..n * times).map(value).collect();
             let flags_of = |flags: Vec<bool>| {
@@ -549,9 +549,9 @@ fn of_equal_keys_of_a_batch_a_chained_map_stores_one_and_removes_as_many_as_ther
 }
 
 #[test]
-fn a_chained_map_that_grows_for_a_batch_answers_all_of_it() {
+fn a_multimap_that_grows_for_a_batch_answers_all_of_it() {
     fn body<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
-        let map = on.chained::<K, V>().build().unwrap();
+        let map = on.multi::<K, V>().build().unwrap();
         let first: Vec<K> = (0..9).map(nth_key).collect();
         let old: Vec<V> = (0..9).map(|i| value(5 * i + 2)).collect();
         // The pool is made by the first pairs.
@@ -569,7 +569,7 @@ fn a_chained_map_that_grows_for_a_batch_answers_all_of_it() {
                 .map(value_bits)
                 .eq(wanted.map(|&v| value_bits(v)))
         );
-        let map = on.chained::<K, V>().build().unwrap();
+        let map = on.multi::<K, V>().build().unwrap();
         map.insert(&first, &old).unwrap();
         let is_new = map.execute(op::insert(&keys, &values).each()).unwrap();
         assert!(is_new.into_iter().eq((0..n).map(|i| i >= 9)));

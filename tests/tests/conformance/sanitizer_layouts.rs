@@ -1,8 +1,8 @@
-//! The kernels of maps with large values and of chained maps for `compute-sanitizer`, small, as in
+//! The kernels of maps with large values and of multimaps for `compute-sanitizer`, small, as in
 //! [`sanitizer`](crate::sanitizer).
 
 use gpumap::primitives::{Element, Predicate};
-use gpumap::{ChainedMap, Key, Map, Numeric, Value, Word, WordKey};
+use gpumap::{Key, Map, MultiMap, Numeric, Value, Word, WordKey};
 use gpumap_tests::blob::{Bytes, Line, blob, blobs};
 use gpumap_tests::device::{run_pair_on, targets_of_all_kernels};
 use gpumap_tests::pairs::nth_key;
@@ -55,7 +55,7 @@ fn sanitizer_large_values() {
 fn sanitizer_chains() {
     fn body<K: WordKey + Element, V: Numeric + Word<Bits = K::Bits> + Element>(on: &Target) {
         const N: u64 = 300;
-        let map: ChainedMap<K, V> = on.chained().buckets(3).build().unwrap();
+        let map: MultiMap<K, V> = on.multi().buckets(3).build().unwrap();
         let first = Batch::<K, V>::numbered((0..2 * N).map(|i| i % N), 1);
         for _ in 0..3 {
             assert_eq!(map.insert(&first.keys, &first.values).unwrap() as u64, N);

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use gpumap::file::FileError;
-use gpumap::{ChainedMap, Device, Error, Map, RowMap, StringRowMap};
+use gpumap::{Device, Error, Map, MultiMap, RowMap, StringRowMap};
 
 use crate::case;
 
@@ -183,7 +183,7 @@ case! { empty_files_and_batches within 30: || {
     assert!(is_file(Map::<u64, u64>::load(&device, &path).unwrap_err()));
     assert!(is_file(Map::<u64, u64>::builder(&device).load_from(io::empty()).unwrap_err()));
     assert!(is_file(Map::<u64, [u8; 20]>::load(&device, &path).unwrap_err()));
-    assert!(is_file(ChainedMap::<u64, u64>::load(&device, &path).unwrap_err()));
+    assert!(is_file(MultiMap::<u64, u64>::load(&device, &path).unwrap_err()));
     assert!(is_file(Map::<u128, u64>::load(&device, &path).unwrap_err()));
     assert!(is_file(RowMap::<u64>::load(&device, &path).unwrap_err()));
     assert!(is_file(StringRowMap::load(&device, &path).unwrap_err()));

@@ -14,8 +14,8 @@ use gpumap::op::{self, Execute};
 use gpumap::primitives::Predicate;
 use gpumap::sharded::{Ranks, ShardRow};
 use gpumap::{
-    Buffer, ChainedMap, Device, Map, Merge, Operation, Result, RowMap, ShardedMap, ShardedRowMap,
-    Stream, StringRowMap, chained,
+    Buffer, Device, Map, Merge, MultiMap, Operation, Result, RowMap, ShardedMap, ShardedRowMap,
+    Stream, StringRowMap, multi,
 };
 
 /// What a method does to its map.
@@ -57,7 +57,7 @@ macro_rules! for_each_kind {
         $do::<gpumap::Map<u64, u64>>();
         $do::<gpumap::Map<u64, ()>>();
         $do::<gpumap::Map<u32, [u16; 7]>>();
-        $do::<gpumap::ChainedMap<u32, u32>>();
+        $do::<gpumap::MultiMap<u32, u32>>();
         $do::<gpumap::Map<u128, u64>>();
         $do::<gpumap::RowMap<u64>>();
         $do::<gpumap::StringRowMap>();
@@ -309,8 +309,8 @@ impl Hostile for Map<u32, [u16; 7]> {
     }
 }
 
-impl Hostile for ChainedMap<u32, u32> {
-    const NAME: &'static str = "ChainedMap";
+impl Hostile for MultiMap<u32, u32> {
+    const NAME: &'static str = "MultiMap";
 
     fn make() -> Self {
         let map = Self::with_capacity(&device(), 100).unwrap();
@@ -361,7 +361,7 @@ impl Hostile for ChainedMap<u32, u32> {
             Changes append: |m| m.append(&[1, 4], &[1, 1]);
             Changes insert: |m| m.insert(&[1, 4], &[1, 1]).map(drop);
             Changes apply: |m| {
-                let each = [chained::Operation::Get, chained::Operation::Insert];
+                let each = [multi::Operation::Get, multi::Operation::Insert];
                 m.apply(&each, &[1, 4], &[1, 1]).map(drop)
             };
             Changes remove: |m| m.remove(&[9]).map(drop);
@@ -723,7 +723,7 @@ fn each_method_is_here() {
         ($($kind:ty),*) => { $(add::<$kind>(&mut known);)* };
     }
     add_all!(
-        Map<u64, u64>, Map<u64, ()>, Map<u32, [u16; 7]>, ChainedMap<u32, u32>,
+        Map<u64, u64>, Map<u64, ()>, Map<u32, [u16; 7]>, MultiMap<u32, u32>,
         Map<u128, u64>, RowMap<u64>, StringRowMap, ShardedMap<u64, u64>,
         ShardedMap<u128, u64>, ShardedRowMap<u64>
     );

@@ -329,7 +329,7 @@ impl Program {
     /// Runs one test that fails once more, to read which schedule it failed on.
     fn schedule(&self, number: usize, test: &str, device: &str) -> Result<Option<u64>> {
         if self.package.is_some()
-            || !test.contains("interleav") && !test.contains("histor") && !test.contains("chained")
+            || !test.contains("interleav") && !test.contains("histor") && !test.contains("multi::")
         {
             return Ok(None);
         }

@@ -1,6 +1,6 @@
 //! [`ChainedRef`]: a chained map as an argument of a user's kernels.
 //!
-//! The host lends it out for a launch (`ChainedMap::launch_with` of the crate `gpumap`), and a
+//! The host lends it out for a launch (`MultiMap::launch_with` of the crate `gpumap`), and a
 //! kernel takes it as one field of its arguments. A whole warp works on it, through the
 //! [`ChainedWarp`] that it makes once: every lane may bring a key, and the warp serves them one after
 //! the other, eight lanes to a slab, as the batch verbs do. New slabs come from the map's pool while

@@ -281,10 +281,10 @@ pub enum Error {
     Full {
         /// Pairs in the map.
         len: usize,
-        /// Slots of the map; of a chained map those of its pool, which any keys can use; of a map with rows how many of these it may
+        /// Slots of the map; of a multimap those of its pool, which any keys can use; of a map with rows how many of these it may
         /// have.
         slots: usize,
-        /// Pairs in the batch; of a chained map those that need room.
+        /// Pairs in the batch; of a multimap those that need room.
         batch: usize,
         /// Pairs that found no room, at least: a batch that is refused as a whole is given up
         /// with the first.

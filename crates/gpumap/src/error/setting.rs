@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use super::{Error, Result};
 
-/// A setting of a map, a chained map, a histogram or a digit that can be out of range.
+/// A setting of a map, a multimap, a histogram or a digit that can be out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Setting {
@@ -17,9 +17,9 @@ pub enum Setting {
     PageSlabs,
     /// How many times the capacity a map grows to.
     GrowthFactor,
-    /// Buckets of a chained map.
+    /// Buckets of a multimap.
     Buckets,
-    /// Slabs in the pool of a chained map.
+    /// Slabs in the pool of a multimap.
     PoolSlabs,
     /// Bins of a histogram.
     Bins,

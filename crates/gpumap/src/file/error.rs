@@ -66,8 +66,8 @@ pub enum FileError {
         /// Bytes of a value.
         bytes: usize,
     },
-    /// Its keys may have several pairs, of which another map than a [`ChainedMap`](crate::ChainedMap) would keep one.
-    #[error("has several pairs with one key: load it into a ChainedMap")]
+    /// Its keys may have several pairs, of which another map than a [`MultiMap`](crate::MultiMap) would keep one.
+    #[error("has several pairs with one key: load it into a MultiMap")]
     Multimap,
     /// It is of a [`RowMap`](crate::RowMap), and was to be loaded into another map.
     #[error("has the rows of a RowMap: load it into a RowMap")]

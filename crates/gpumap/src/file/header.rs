@@ -60,7 +60,7 @@ pub struct Header {
     /// Whether keys are strings of any length, those of a [`StringRowMap`](crate::StringRowMap). A [`Reader`](super::Reader)
     /// refuses such a file.
     pub has_strings: bool,
-    /// Whether a key may have several pairs, as in a [`ChainedMap`](crate::ChainedMap).
+    /// Whether a key may have several pairs, as in a [`MultiMap`](crate::MultiMap).
     pub is_multimap: bool,
     /// Pairs that the map had when saving began. The exact number is at the end of the file; it is
     /// another if the map was changed meanwhile.

@@ -106,7 +106,7 @@ pub(crate) enum Receiver {
     /// One of the layout `Rows`, whose values are bytes.
     RowsOfBytes,
     Sharded,
-    Chained,
+    Multi,
     /// A row map, whose values are its rows. It runs what its own methods say.
     Rows,
 }
@@ -119,7 +119,7 @@ impl Receiver {
         Self::Map(Layout::Rows),
         Self::RowsOfBytes,
         Self::Sharded,
-        Self::Chained,
+        Self::Multi,
     ];
 
     /// As messages and the guide's table name it.
@@ -130,7 +130,7 @@ impl Receiver {
             Self::Map(Layout::Rows) => "Map (Rows)",
             Self::RowsOfBytes => "Map (Rows of bytes)",
             Self::Sharded => "ShardedMap",
-            Self::Chained => "ChainedMap",
+            Self::Multi => "MultiMap",
             Self::Rows => "RowMap",
         }
     }
@@ -141,7 +141,7 @@ impl Receiver {
         Self::Map(Layout::Cells),
         Self::Map(Layout::Rows),
         Self::RowsOfBytes,
-        Self::Chained,
+        Self::Multi,
     ];
 
     /// Whether an operation on a stream is queued, unless it may not fit. All others wait for the stream, since the host has
@@ -155,7 +155,7 @@ impl Receiver {
             Self::Map(Layout::Rows) | Self::RowsOfBytes => kind == Kind::Get,
             Self::Rows => matches!(kind, Kind::Get | Kind::GetStrings(_)),
             // What stores may find all slabs taken for a moment, and is done once more by the host.
-            Self::Chained => matches!(kind, Kind::Get | Kind::Remove | Kind::Take),
+            Self::Multi => matches!(kind, Kind::Get | Kind::Remove | Kind::Take),
             Self::Sharded => false,
         }
     }
@@ -197,7 +197,7 @@ impl Kind {
 
     /// The table of all kinds. A call looks at it several times: no row is copied.
     pub(crate) const fn traits(self) -> &'static Traits {
-        use Receiver::{Chained, RowsOfBytes};
+        use Receiver::{Multi, RowsOfBytes};
         const CELLS: Receiver = Receiver::Map(Layout::Cells);
         const READS: Traits = Traits {
             name: "",
@@ -240,12 +240,12 @@ impl Kind {
             },
             Self::Merge(Update::Replace) => &Traits {
                 name: "upsert",
-                lacking: &[Chained],
+                lacking: &[Multi],
                 ..STORES
             },
             Self::Merge(_) => &Traits {
                 name: "merge",
-                lacking: &[CELLS, RowsOfBytes, Chained],
+                lacking: &[CELLS, RowsOfBytes, Multi],
                 ..STORES
             },
             Self::GetOrInsert => &Traits {
@@ -260,14 +260,14 @@ impl Kind {
             Self::Update(Update::Replace) => &Traits {
                 name: "update",
                 takes_values: true,
-                lacking: &[Chained],
+                lacking: &[Multi],
                 ..READS
             },
             Self::Update(_) => &Traits {
                 name: "update_with",
                 takes_values: true,
                 // They have bytes, not numbers.
-                lacking: &[CELLS, RowsOfBytes, Chained],
+                lacking: &[CELLS, RowsOfBytes, Multi],
                 ..READS
             },
             Self::GetAndTouch(_) => &Traits {
@@ -275,7 +275,7 @@ impl Kind {
                 takes_values: true,
                 tells_values: true,
                 tells_flags: true,
-                lacking: &[CELLS, RowsOfBytes, Chained],
+                lacking: &[CELLS, RowsOfBytes, Multi],
                 ..READS
             },
             Self::Remove => &Traits {
@@ -341,7 +341,7 @@ impl Batch<'_> {
             _ if traits.lacking.contains(&by) => "",
             _ if values && !traits.tells_values => " with values",
             _ if flags && !traits.tells_flags => " with outcomes",
-            Receiver::Map(Layout::Cells) | Receiver::RowsOfBytes | Receiver::Chained
+            Receiver::Map(Layout::Cells) | Receiver::RowsOfBytes | Receiver::Multi
                 if self.default != 0 =>
             {
                 " with a default"

@@ -131,12 +131,12 @@ numeric! {
 }
 
 /// A number, a type with the bits of one, or `()`: what kernels of yours find in a [map that is lent](crate::Map::launch_with), and what
-/// a [`ChainedMap`](crate::ChainedMap) holds.
+/// a [`MultiMap`](crate::MultiMap) holds.
 ///
 /// # Safety
 /// `Self` has the size and the alignment of `Bits`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no word: kernels and chained maps work on u32, i32, u64, i64, f32 or f64",
+    message = "`{Self}` is no word: kernels and multimaps work on u32, i32, u64, i64, f32 or f64",
     note = "a type of your own with the size and the alignment of `u32` or `u64` needs `unsafe impl gpumap::Word`"
 )]
 pub unsafe trait Word: Pod + Send + Sync {

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use gpumap::chained::ChainedMapBuilder;
 use gpumap::executor::Config;
 use gpumap::map_ref::MapRef;
+use gpumap::multi::MultiMapBuilder;
 use gpumap::simt::kernel::{Grid, Kernel};
 use gpumap::{
-    Buffer, ChainedMap, Device, Error, Key, Map, MapBuilder, Numeric, Result, Stream, Tally, Word,
+    Buffer, Device, Error, Key, Map, MapBuilder, MultiMap, Numeric, Result, Stream, Tally, Word,
     WordKey,
 };
 use gpumap_kernels::kernels::{Encoding, KeyBits};
@@ -46,8 +46,8 @@ impl Target {
         }
     }
 
-    pub fn chained<P: SamePair>(&self) -> ChainedMapBuilder<P, P> {
-        let builder = ChainedMap::builder(&self.device);
+    pub fn multi<P: SamePair>(&self) -> MultiMapBuilder<P, P> {
+        let builder = MultiMap::builder(&self.device);
         match self.encoding {
             Some(encoding) => builder.encoding(encoding),
             None => builder,
@@ -148,7 +148,7 @@ pairs! {
     u64, u64: LANES_8_8 TILES_8_8;
 }
 
-/// What keys and values of a chained map are both, with kernels of its own.
+/// What keys and values of a multimap are both, with kernels of its own.
 pub trait SamePair: WordKey<Bits = Self> + Numeric + Bits {
     const SCRIPT: &'static Kernel<ChainedScriptArgs<Self, Self>>;
     const SPREAD: &'static Kernel<SpreadArgs<Self, Self>>;

@@ -1,4 +1,4 @@
-//! Chained maps: links, the slab allocator, slabs that are given back.
+//! Chains: links, the slab allocator, slabs that are given back.
 
 use super::{Protocol, Source, needed};
 

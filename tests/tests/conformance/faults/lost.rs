@@ -9,11 +9,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{env, ptr, thread};
 
-use gpumap::chained::Operation;
+use gpumap::multi::Operation;
 use gpumap::primitives::Predicate;
 use gpumap::{
-    Buffer, ChainedMap, Device, Error, Event, Fault, Faults, Map, Merge, PinnedBuffer, Result,
-    Stream,
+    Buffer, Device, Error, Event, Fault, Faults, Map, Merge, MultiMap, PinnedBuffer, Result, Stream,
 };
 use gpumap_simt::kernel::Grid;
 use gpumap_test_kernels::memory::{COPIES, CopyArgs};
@@ -32,7 +31,7 @@ struct Inhabitants {
     map: Map<u64, u64>,
     set: Map<u32, ()>,
     arena: Map<u64, [u64; 3]>,
-    chained: ChainedMap<u32, u32>,
+    multi: MultiMap<u32, u32>,
 }
 
 impl Inhabitants {
@@ -44,14 +43,14 @@ impl Inhabitants {
             map: Map::with_capacity(device, 100)?,
             set: Map::with_capacity(device, 100)?,
             arena: Map::with_capacity(device, 100)?,
-            chained: ChainedMap::with_capacity(device, 100)?,
+            multi: MultiMap::with_capacity(device, 100)?,
             stream,
         };
         all.event.record(&all.stream)?;
         all.map.insert(&[1, 2], &[10, 20])?;
         all.set.insert_keys(&[1, 2])?;
         all.arena.insert(&[1, 2], &[[1; 3], [2; 3]])?;
-        all.chained.insert(&[1, 2], &[10, 20])?;
+        all.multi.insert(&[1, 2], &[10, 20])?;
         Ok(all)
     }
 
@@ -64,7 +63,7 @@ impl Inhabitants {
             map,
             set,
             arena,
-            chained,
+            multi,
         } = self;
         let device = map.device();
         let on = map.on(stream);
@@ -119,15 +118,15 @@ impl Inhabitants {
             arena.retrieve_all(),
             arena.stats(),
             arena.clear(),
-            chained.insert(&[3], &[30]),
-            chained.append(&[3], &[30]),
-            chained.apply(&[Operation::Get], &[1], &[0]),
-            chained.get(&[1]),
-            chained.remove(&[1]),
-            chained.compact(),
-            chained.retrieve_all(),
-            chained.stats(),
-            chained.clear(),
+            multi.insert(&[3], &[30]),
+            multi.append(&[3], &[30]),
+            multi.apply(&[Operation::Get], &[1], &[0]),
+            multi.get(&[1]),
+            multi.remove(&[1]),
+            multi.compact(),
+            multi.retrieve_all(),
+            multi.stats(),
+            multi.clear(),
         }
     }
 }
@@ -159,7 +158,7 @@ fn assert_refused(mut all: Inhabitants) {
         all.map.len(),
         all.map.capacity(),
         all.arena.len(),
-        all.chained.len(),
+        all.multi.len(),
     );
     drop(all);
     let most = Duration::from_secs(30);

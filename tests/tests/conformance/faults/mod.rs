@@ -2,11 +2,11 @@
 //! [`gpumap_tests::faults`].
 
 mod arena;
-mod chained;
 mod files;
 mod large;
 mod lost;
 mod making;
+mod multi;
 mod reading;
 mod rows;
 mod streams;

@@ -5,7 +5,7 @@ use gpumap::op::{self, Execute, Op};
 use gpumap::rows::NO_ROW;
 use gpumap::strings::{StringColumn, Strings};
 use gpumap::{
-    Buffer, ChainedMap, Device, Error, Graph, Key, Layout, Map, Merge, Numeric, Result, RowMap,
+    Buffer, Device, Error, Graph, Key, Layout, Map, Merge, MultiMap, Numeric, Result, RowMap,
     Stream, StringRowMap, Value, Word, WordKey,
 };
 use gpumap_tests::device::noting;
@@ -44,7 +44,7 @@ has_graphs!(Map, name_of::<V>(Self::LAYOUT), [K: Key, V: Value], |map| match Sel
     Layout::Rows => map.reserve(10 * map.len()),
     _ => map.shrink_to_fit(),
 });
-has_graphs!(ChainedMap, "ChainedMap", [K: WordKey, V: Word<Bits = K::Bits>], |map| map.reserve(map.capacity()));
+has_graphs!(MultiMap, "MultiMap", [K: WordKey, V: Word<Bits = K::Bits>], |map| map.reserve(map.capacity()));
 
 /// As tables of [`op`] name maps of a layout.
 const fn name_of<V>(layout: Layout) -> &'static str {
@@ -257,16 +257,12 @@ fn lookups_are_captured_while_the_map_and_its_memory_stay() {
         let pairs = pairs(on, nth_key::<K>, value::<V>);
         lookups(on, &on.map::<K, V>(8), &pairs);
     }
-    fn chained<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
+    fn multi<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let pairs = pairs(on, nth_key::<K>, value::<V>);
-        lookups(
-            on,
-            &on.chained::<K, V>().buckets(40).build().unwrap(),
-            &pairs,
-        );
+        lookups(on, &on.multi::<K, V>().buckets(40).build().unwrap(), &pairs);
     }
     on_pairs!(body: u32 => u64, u64 => u32);
-    on_pairs!(chained: u32 => u32, u64 => u64);
+    on_pairs!(multi: u32 => u32, u64 => u64);
     on_every_target(|on| {
         body::<Halves64, u32>(on);
         body::<u32, Halves64>(on);
@@ -286,17 +282,17 @@ fn launches_with_all_kinds_of_operations_do_what_calls_do() {
         let is_inline = matches!(Map::<K, V>::LAYOUT, Layout::Inline);
         mixed(on, &on.map::<K, V>(pairs.0.len()), &pairs, is_inline);
     }
-    fn chained<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
+    fn multi<K: WordKey, V: Numeric + Word<Bits = K::Bits>>(on: &Target) {
         let pairs = pairs(on, nth_key::<K>, value::<V>);
         mixed(
             on,
-            &on.chained::<K, V>().buckets(40).build().unwrap(),
+            &on.multi::<K, V>().buckets(40).build().unwrap(),
             &pairs,
             false,
         );
     }
     on_pairs!(body: u32 => u64, u64 => u32);
-    on_pairs!(chained: u32 => u32, u64 => u64);
+    on_pairs!(multi: u32 => u32, u64 => u64);
     on_every_target(|on| {
         body::<Halves64, u32>(on);
         body::<u32, Halves64>(on);
@@ -383,8 +379,8 @@ fn what_streams_queue_is_captured() {
         noting("Map", || of(on, &on.map::<K, V>(1_000)));
         noting("cells", || of(on, &on.map::<K, Halves64>(1_000)));
         noting("rows", || of(on, &on.map::<Halves64, V>(1_000)));
-        noting("ChainedMap", || {
-            of(on, &on.chained::<K, V>().capacity(1_000).build().unwrap());
+        noting("MultiMap", || {
+            of(on, &on.multi::<K, V>().capacity(1_000).build().unwrap());
         });
     }
     on_pairs!(body: u32 => u32, u64 => u64);

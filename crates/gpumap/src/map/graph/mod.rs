@@ -36,7 +36,7 @@ const MOST: usize = 8;
 
 /// Several verbs of a map on a stream, launched together: made by [`Map::graph`],
 /// [`Map::graph`](crate::Map::graph), [`Map::graph`](crate::Map::graph) and
-/// [`ChainedMap::graph`](crate::ChainedMap::graph).
+/// [`MultiMap::graph`](crate::MultiMap::graph).
 ///
 /// A call of few keys costs what its calls of the driver cost, not its kernel. A graph has one such
 /// call for all of its verbs together. They are [recorded](Self::record) each time, which costs

@@ -33,7 +33,7 @@ pub(crate) use of_map::TableMemory;
 pub(crate) use queue::Queue;
 pub(crate) use receiver::{MapMemory, StreamReceiver, addresses};
 
-/// The verbs of a map on a stream; made by [`Map::on`] and [`ChainedMap::on`](crate::ChainedMap::on).
+/// The verbs of a map on a stream; made by [`Map::on`] and [`MultiMap::on`](crate::MultiMap::on).
 ///
 /// | group | operations |
 /// |---|---|
@@ -54,7 +54,7 @@ pub(crate) use receiver::{MapMemory, StreamReceiver, addresses};
 /// |---|---|---|
 /// | [`Map`] of the layout [`Inline`](crate::Layout::Inline) | all but [`take`](op::take) | `take`; a batch that may not fit, which makes the map grow |
 /// | [`Map`] of the layouts [`Cells`](crate::Layout::Cells) and [`Rows`](crate::Layout::Rows) | lookups | all else: the host gives out cells, or rows |
-/// | [`ChainedMap`](crate::ChainedMap) | lookups, [`remove`](Self::remove), `take` | [`insert`](Self::insert), [`get_or_insert`](op::get_or_insert), dumps |
+/// | [`MultiMap`](crate::MultiMap) | lookups, [`remove`](Self::remove), `take` | [`insert`](Self::insert), [`get_or_insert`](op::get_or_insert), dumps |
 ///
 /// A call that waits does so for all that was queued on the stream before, and does then what the map does without a
 /// stream. Any call waits if an output is an array of the host.

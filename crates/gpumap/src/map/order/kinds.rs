@@ -10,7 +10,7 @@ use crate::primitives::Predicate;
 use crate::stream::launches_started;
 use crate::strings::{StringColumn, Strings};
 use crate::sync::{AtomicUsize, Ordering};
-use crate::{Call, ChainedMap, Fault, Faults, Graph, Map, OnStream, RowMap, StringRowMap};
+use crate::{Call, Fault, Faults, Graph, Map, MultiMap, OnStream, RowMap, StringRowMap};
 
 type Large = [u64; 3];
 
@@ -45,8 +45,8 @@ fn arena(device: &Device) -> Map<u64, Large> {
     map
 }
 
-fn chained(device: &Device) -> ChainedMap<u64, u64> {
-    let builder = ChainedMap::builder(device).buckets(4).hash_seed(1);
+fn multi(device: &Device) -> MultiMap<u64, u64> {
+    let builder = MultiMap::builder(device).buckets(4).hash_seed(1);
     let map = builder.build().unwrap();
     map.insert(&keys(5), &values(5)).unwrap();
     // Room for compactions.
@@ -241,7 +241,7 @@ fn lookups_of_large_values_hold_back_what_frees_and_uses_cells_again() {
 
 #[test]
 fn lookups_of_chains_hold_back_what_frees_and_moves_pairs() {
-    const DEEDS: &[Deed<ChainedMap<u64, u64>>] = &[
+    const DEEDS: &[Deed<MultiMap<u64, u64>>] = &[
         ("drop", drop),
         ("clear", |map| map.clear().unwrap()),
         ("compact", |map| assert!(map.compact().unwrap() > 0)),
@@ -256,16 +256,16 @@ fn lookups_of_chains_hold_back_what_frees_and_moves_pairs() {
         }),
     ];
     let lookup = Lookup {
-        make: chained,
-        on: ChainedMap::on,
-        graph: ChainedMap::graph,
+        make: multi,
+        on: MultiMap::on,
+        graph: MultiMap::graph,
         keys: keys(5),
         held: values(5),
     };
     in_many_orders(|device| {
         lookup.holds_back(device, DEEDS);
         // This one runs beside lookups.
-        let removal = |map: ChainedMap<u64, u64>| {
+        let removal = |map: MultiMap<u64, u64>| {
             assert_eq!(map.remove(&keys(5)).unwrap(), N);
         };
         for found in lookup.before(device, removal) {
@@ -446,7 +446,7 @@ fn what_waits_comes_behind_its_stream() {
 fn removals_of_chains_are_counted_when_they_have_ended() {
     in_many_orders(|device| {
         let [stream, elsewhere] = streams(device);
-        let map = chained(device);
+        let map = multi(device);
         let on = map.on(&stream);
         let mut gone = Arriving::new(&elsewhere, &keys(5));
         let removed = on.remove(&gone.buffer).unwrap();
@@ -649,17 +649,12 @@ fn a_lookup_whose_second_kernel_is_refused_waits_for_the_first() {
 fn lookups_return_before_their_stream_has_reached_them() {
     let device = Device::cpu();
     let [stream, elsewhere] = streams(&device);
-    let (wide, arena, chained, rows) = (
-        wide(&device),
-        arena(&device),
-        chained(&device),
-        rows(&device),
-    );
+    let (wide, arena, multi, rows) = (wide(&device), arena(&device), multi(&device), rows(&device));
     let asked = Buffer::from_slice(&elsewhere, &keys(5)).unwrap();
     let asked_wide = Buffer::from_slice(&elsewhere, &wide_keys(5)).unwrap();
     let mut of_wide = output::<u64>(&elsewhere, N);
     let mut of_arena = output::<Large>(&elsewhere, N);
-    let mut of_chained = output::<u64>(&elsewhere, N);
+    let mut of_multi = output::<u64>(&elsewhere, N);
     let mut of_rows = output::<u32>(&elsewhere, N);
     let mut there = [(); 3].map(|()| output::<u8>(&elsewhere, N));
     elsewhere.synchronize().unwrap();
@@ -671,7 +666,7 @@ fn lookups_return_before_their_stream_has_reached_them() {
     let answers = [
         wide.on(&stream).get_into(&asked_wide, &mut of_wide, first),
         arena.on(&stream).get_into(&asked, &mut of_arena, second),
-        chained.on(&stream).get_into(&asked, &mut of_chained, third),
+        multi.on(&stream).get_into(&asked, &mut of_multi, third),
         rows.on(&stream).get_into(&asked_wide, &mut of_rows),
     ];
     let answers = answers.map(crate::Result::unwrap);
@@ -681,7 +676,7 @@ fn lookups_return_before_their_stream_has_reached_them() {
         let drops: [Box<dyn FnOnce() + Send>; 4] = [
             Box::new(|| drop(wide)),
             Box::new(|| drop(arena)),
-            Box::new(|| drop(chained)),
+            Box::new(|| drop(multi)),
             Box::new(|| drop(rows)),
         ];
         for free in drops {
@@ -699,7 +694,7 @@ fn lookups_return_before_their_stream_has_reached_them() {
     }
     assert_eq!(of_wide.to_vec().unwrap(), values(5));
     assert_eq!(of_arena.to_vec().unwrap(), large(5));
-    assert_eq!(of_chained.to_vec().unwrap(), values(5));
+    assert_eq!(of_multi.to_vec().unwrap(), values(5));
     assert!(
         of_rows
             .to_vec()
