@@ -3,12 +3,10 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::process::capture;
 use crate::report_text::{self, rounded};
 use crate::tables;
 use crate::workspace::Workspace;
@@ -32,18 +30,9 @@ pub struct Options {
 
 /// Runs the command.
 pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
-    let read = |path: &PathBuf| -> Result<Value> {
-        let name = path.display();
-        let figures = fs::read(path).with_context(|| format!("cannot read {name}"))?;
-        serde_json::from_slice(&figures).with_context(|| format!("{name} is not a report"))
-    };
-    let reports = options.figures.iter().map(read);
-    let reports = reports.collect::<Result<Vec<_>>>()?;
-    let date = match &options.date {
-        Some(date) => date.clone(),
-        None => String::from_utf8(capture(Command::new("date").arg("+%F"))?.stdout)?,
-    };
-    let text = text_of(&reports, date.trim(), options.note.as_deref());
+    let reports = report_text::read(&options.figures)?;
+    let date = report_text::date(options.date.as_deref())?;
+    let text = text_of(&reports, &date, options.note.as_deref());
     let text = text.context("not the figures of `gpumap-bench callers`")?;
     fs::write(workspace.root.join(tables::DATA).join(NAME), text)?;
     tables::write(workspace)

@@ -4,6 +4,7 @@
 mod api;
 mod bench_callers;
 mod bench_cpu;
+mod bench_kmers;
 mod bench_report;
 mod bundle;
 mod ci;
@@ -65,6 +66,8 @@ enum Command {
     BenchCpu(bench_cpu::Options),
     /// Write figures of `gpumap-bench callers` into the documents.
     BenchCallers(bench_callers::Options),
+    /// Write figures of `gpumap-bench kmers` into the documents.
+    BenchKmers(bench_kmers::Options),
     /// Run small configurations of the map under many interleavings.
     Explore(explore::Options),
     /// Run product tests under ThreadSanitizer.
@@ -187,6 +190,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Bundle(options) => bundle::run(&workspace, options),
         Command::BenchCpu(options) => bench_cpu::run(&workspace, options),
         Command::BenchCallers(options) => bench_callers::run(&workspace, options),
+        Command::BenchKmers(options) => bench_kmers::run(&workspace, options),
         Command::BenchReport(options) => bench_report::run(&workspace, options),
         Command::Explore(options) => explore::run(&workspace, options),
         Command::Sanitize(options) => sanitize::run(&workspace, options),

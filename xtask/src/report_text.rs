@@ -1,6 +1,32 @@
 //! The text of a report in `docs/data`: a row a line, so that a new measurement is a small change.
 
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
 use serde_json::Value;
+
+use crate::process::capture;
+
+/// What programs of benchmarks wrote.
+pub fn read(paths: &[PathBuf]) -> Result<Vec<Value>> {
+    let read = |path: &PathBuf| {
+        let name = path.display();
+        let figures = fs::read(path).with_context(|| format!("cannot read {name}"))?;
+        serde_json::from_slice(&figures).with_context(|| format!("{name} is not a report"))
+    };
+    paths.iter().map(read).collect()
+}
+
+/// The day of a measurement: today, unless it is given.
+pub fn date(given: Option<&str>) -> Result<String> {
+    let date = match given {
+        Some(date) => date.to_owned(),
+        None => String::from_utf8(capture(Command::new("date").arg("+%F"))?.stdout)?,
+    };
+    Ok(date.trim().to_owned())
+}
 
 /// The text of a report: what stands before the rows, and the rows.
 pub fn of(head: &[(&str, Value)], rows: &[Value]) -> String {
