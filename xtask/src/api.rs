@@ -7,12 +7,13 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::process;
 use crate::workspace::Workspace;
+use crate::{package, process, release};
 
 /// Where the listing is.
 const FILE: &str = "docs/public-api.txt";
@@ -25,8 +26,9 @@ pub fn write(workspace: &Workspace) -> Result<()> {
     fs::write(&path, listing).with_context(|| path.display().to_string())
 }
 
-/// Fails if the listing is not that of the source.
+/// Fails if the listing is not that of the source, or lacks what programs may use by the last release.
 pub fn check(workspace: &Workspace) -> Result<()> {
+    keeps_promises(workspace)?;
     let path = workspace.root.join(FILE);
     let old = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     let new = listing(workspace)?;
@@ -44,6 +46,48 @@ pub fn check(workspace: &Workspace) -> Result<()> {
             "the public API is not that of {FILE}: run `cargo xtask api`, and commit what it writes"
         ),
     }
+}
+
+/// Fails if a name of the last release is gone, or has another signature, though the version says that programs go on to compile.
+fn keeps_promises(workspace: &Workspace) -> Result<()> {
+    let git = |arguments: &[&str]| {
+        let mut git = Command::new("git");
+        let output = process::capture(git.args(arguments).current_dir(&workspace.root))?;
+        anyhow::Ok(String::from_utf8(output.stdout)?)
+    };
+    let tags = git(&["tag", "--list", "v[0-9]*", "--sort=-version:refname"])?;
+    let Some(tag) = tags.lines().next() else {
+        println!("no release has a tag: its names would have to stay");
+        return Ok(());
+    };
+    let version = release::version(&package::published(workspace)?)?;
+    if !is_compatible(&tag[1..], &version) {
+        println!("{version} may break programs of {tag}");
+        return Ok(());
+    }
+    let before = git(&["show", &format!("{tag}:{FILE}")])?;
+    let now = fs::read_to_string(workspace.root.join(FILE))?;
+    let now: BTreeSet<_> = now.lines().collect();
+    let gone: Vec<_> = before.lines().filter(|line| !now.contains(line)).collect();
+    match gone.is_empty() {
+        true => Ok(()),
+        false => bail!(
+            "{version} is compatible with {tag} by its number, but these are gone:\n{}",
+            gone.join("\n")
+        ),
+    }
+}
+
+/// Whether cargo takes one version for the other without a change of a manifest.
+fn is_compatible(before: &str, now: &str) -> bool {
+    // The first number that is not zero, and those in front of it.
+    fn significant(version: &str) -> Vec<&str> {
+        let numbers: Vec<_> = version.split('.').collect();
+        let first = numbers.iter().position(|&number| number != "0");
+        let kept = first.map_or(numbers.len(), |first| first + 1);
+        numbers[..kept].to_vec()
+    }
+    significant(before) == significant(now)
 }
 
 fn listing(workspace: &Workspace) -> Result<String> {
@@ -189,5 +233,24 @@ impl<'a> Walk<'a> {
         let text = text.join(" ");
         let end = text.find(" {").unwrap_or(text.len());
         Some(text[..end].trim_end_matches([',', ';']).to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compatible_as_cargo_has_it() {
+        for (before, now, expected) in [
+            ("0.1.0", "0.1.5", true),
+            ("0.1.9", "0.2.0", false),
+            ("0.0.1", "0.0.2", false),
+            ("1.0.0", "1.4.2", true),
+            ("1.9.9", "2.0.0", false),
+            ("0.9.0", "1.0.0", false),
+        ] {
+            assert_eq!(is_compatible(before, now), expected, "{before}, {now}");
+        }
     }
 }

@@ -20,7 +20,7 @@ use crate::grid::Grid;
 use crate::process;
 use crate::workspace::Workspace;
 use crate::{
-    api, deny, explore, features, links, lint, msrv, mutants, neighbours, operations, package,
+    api, arm, deny, explore, features, links, lint, msrv, mutants, neighbours, operations, package,
     ptx_command, python, tables, toolkit, words,
 };
 
@@ -84,6 +84,7 @@ const QUEUES: [&[Step]; 2] = [
         ("toolkit", |w| all(toolkit::check(w))),
         ("mutants --check", |w| all(mutants::check(w))),
         ("neighbours", |w| all(neighbours::check(w))),
+        ("arm", |w| all(arm::check(w))),
     ],
     &[
         ("deny", deny::check),

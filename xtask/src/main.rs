@@ -2,6 +2,7 @@
 //! `gpumap` ships, bundles the tests for a GPU machine without Rust, runs what CI runs.
 
 mod api;
+mod arm;
 mod bench_callers;
 mod bench_cpu;
 mod bench_kmers;

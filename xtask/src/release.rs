@@ -38,7 +38,7 @@ pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
 }
 
 /// The version that all published crates have.
-fn version(published: &[(String, String)]) -> Result<String> {
+pub fn version(published: &[(String, String)]) -> Result<String> {
     let (first, version) = published.first().context("no crate is published")?;
     for (name, other) in published {
         if other != version {
