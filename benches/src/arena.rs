@@ -5,8 +5,7 @@
 pub mod copies;
 
 use anyhow::{Result, ensure};
-use gpumap::bytemuck::Pod;
-use gpumap::{Buffer, Map};
+use gpumap::{Buffer, Map, Value};
 
 use crate::bench::Bench;
 use crate::data::{Word, strided};
@@ -30,7 +29,7 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     of_size::<[u64; 32]>(bench)
 }
 
-fn of_size<V: Pod + Word + Send + Sync>(bench: &mut Bench) -> Result<()> {
+fn of_size<V: Value + Word>(bench: &mut Bench) -> Result<()> {
     let all = if bench.device().is_cuda() {
         GPU_BYTES
     } else {
@@ -61,7 +60,7 @@ fn of_size<V: Pod + Word + Send + Sync>(bench: &mut Bench) -> Result<()> {
 }
 
 /// A map, and what goes in and comes out.
-struct Verbs<'a, 'b, V: Pod> {
+struct Verbs<'a, 'b, V: Value> {
     bench: &'a mut Bench<'b>,
     n: usize,
     copies: Copies,
@@ -75,7 +74,7 @@ struct Verbs<'a, 'b, V: Pod> {
     found: Buffer<u8>,
 }
 
-impl<V: Pod + Word + Send + Sync> Verbs<'_, '_, V> {
+impl<V: Value + Word> Verbs<'_, '_, V> {
     fn add(&mut self, verb: &str, took: Time, ceiling: f64) {
         let bytes = size_of::<V>();
         let name = format!("8+{bytes} arena load {LOAD} {verb}");

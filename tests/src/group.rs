@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use gpumap::executor::Config;
 use gpumap::sharded::{Ranks, devices_from_env};
-use gpumap::{Backend, Device, Key, Map, MapBuilder, Numeric};
+use gpumap::{Backend, Device, Key, Map, MapBuilder, Numeric, Place};
 use gpumap_test_skips::skip;
 
 use crate::device::{noting, stride, targets};
@@ -77,11 +77,11 @@ impl Group {
     }
 
     /// The settings of a map over this group.
-    pub fn set_up<K: Key, V: Numeric>(
+    pub fn set_up<K: Key, V: Numeric, P: Place>(
         &self,
-        builder: MapBuilder<K, V>,
+        builder: MapBuilder<K, V, P>,
         share: &dyn Fn(usize) -> usize,
-    ) -> MapBuilder<K, V> {
+    ) -> MapBuilder<K, V, P> {
         let builder = builder.hash_seed(6);
         match self.sends {
             false => builder,

@@ -12,7 +12,7 @@ use std::thread;
 
 use anyhow::{Error, Result, anyhow, ensure};
 use gpumap::bytemuck::Pod;
-use gpumap::{Buffer, BufferView, Stream};
+use gpumap::{Buffer, BufferView, Stream, Value};
 
 use crate::arena::copies::Copies;
 use crate::bench::Bench;
@@ -36,8 +36,8 @@ const GPU_BATCH: usize = 1 << 16;
 const CPU_BATCH: usize = 1 << 9;
 
 /// A value that is measured.
-pub(crate) trait Large: Word + Pod + Send + Sync {}
-impl<V: Word + Pod + Send + Sync> Large for V {}
+pub(crate) trait Large: Word + Value {}
+impl<V: Word + Value> Large for V {}
 
 /// Measures and verifies values of 16, 64 and 256 bytes, at most `n` pairs of each.
 pub fn run(bench: &mut Bench) -> Result<()> {
@@ -133,7 +133,7 @@ impl Way {
 }
 
 /// A store that is measured in one way, and what goes in and comes out.
-struct Verbs<'a, 'b, V: Pod> {
+struct Verbs<'a, 'b, V: Value> {
     bench: &'a mut Bench<'b>,
     n: usize,
     /// Of the accesses whose cost is known, which are more than `n`.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use anyhow::Result;
 use gpumap::bytemuck::Pod;
-use gpumap::{Buffer, BufferView, Device, Map, Stream};
+use gpumap::{Buffer, BufferView, Device, Map, Stream, Value};
 
 use super::rows::{Layout, Rows};
 use super::{Call, Large};
@@ -46,7 +46,7 @@ impl Kind {
 }
 
 /// Pairs with large values.
-pub enum Store<V: Pod> {
+pub enum Store<V: Value> {
     Cells(Box<Map<u64, V>>),
     Rows(Box<Rows<V>>),
 }

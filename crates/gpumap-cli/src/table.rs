@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use gpumap::op::{self, Execute, Op};
 use gpumap::sharded::Ranks;
-use gpumap::{BufferView, Chunk, Device, Growth, Map, MapBuilder, Merge, ShardedMap};
+use gpumap::{BufferView, Chunk, Device, Growth, Map, Merge, Place};
 
 use crate::counts::Order;
 use crate::device_pairs::DevicePairs;
@@ -32,6 +32,16 @@ pub enum Room {
 impl Room {
     /// For any keys.
     pub const ANY: Self = Self::Growing { kinds: u128::MAX };
+
+    /// An empty map in a place, which fits `first` pairs if it may grow.
+    fn map<C: Code, P: Place>(self, place: &P, first: usize) -> gpumap::Result<Map<C, u64, P>> {
+        let builder = Map::builder(place);
+        match self {
+            Self::Fixed(capacity) => builder.capacity(capacity).growth(Growth::Fixed),
+            Self::Growing { kinds } => builder.capacity(at_most(first, kinds)),
+        }
+        .build()
+    }
 }
 
 /// Where the map is to be.
@@ -56,22 +66,15 @@ enum PairMap<C: Code> {
     /// On one.
     One(Box<Map<C, u64>>),
     /// On several.
-    Many(ShardedMap<C, u64>),
+    Many(Map<C, u64, Ranks>),
 }
 
 impl<C: Code> PairMap<C> {
     /// An empty map, which fits `first` pairs if it may grow.
     fn new(home: &Home, room: Room, first: usize) -> gpumap::Result<Self> {
-        let with_room = |builder: MapBuilder<C, u64>, share: &dyn Fn(usize) -> usize| match room {
-            Room::Fixed(capacity) => builder.capacity(share(capacity)).growth(Growth::Fixed),
-            Room::Growing { kinds } => builder.capacity(share(at_most(first, kinds))),
-        };
         Ok(match home {
-            Home::Device(device) => {
-                let builder = with_room(Map::builder(device), &|pairs| pairs);
-                Self::One(Box::new(builder.build()?))
-            }
-            Home::Group(group) => Self::Many(ShardedMap::with(group, None, with_room)?),
+            Home::Device(device) => Self::One(Box::new(room.map(device, first)?)),
+            Home::Group(group) => Self::Many(room.map(group, first)?),
         })
     }
 

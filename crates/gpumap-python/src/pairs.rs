@@ -5,9 +5,7 @@ use std::path::Path;
 use gpumap::file::Kind;
 use gpumap::op::{Execute, Op};
 use gpumap::sharded::{GroupError, Ranks};
-use gpumap::{
-    Chunk, Device, Growth, Key, Layout, Map, MapBuilder, Output, ShardedMap, Sink, Value,
-};
+use gpumap::{Chunk, Device, Growth, Key, Layout, Map, Output, Value};
 
 use crate::device::name_of;
 use crate::places::Places;
@@ -32,7 +30,7 @@ pub enum Place {
 )]
 pub enum Pairs<K: Key, V: Value> {
     Device(Map<K, V>),
-    Ranks(ShardedMap<K, V>),
+    Ranks(Map<K, V, Ranks>),
 }
 
 /// What both kinds of maps have by one name.
@@ -62,39 +60,10 @@ impl<K: Key, V: Value> Pairs<K, V> {
         key: Kind,
         value: Option<Kind>,
     ) -> gpumap::Result<Self> {
-        let kinds = |builder: MapBuilder<K, V>| {
-            let builder = builder.key_kind(key);
-            match value {
-                Some(value) => builder.value_kind(value),
-                None => builder,
-            }
-        };
-        let new = |builder, capacity, grows| {
-            let builder = kinds(builder).capacity(capacity);
-            match grows {
-                true => builder,
-                false => builder.growth(Growth::Fixed),
-            }
-        };
-        match (place, origin) {
-            (Place::Device(device), Origin::New { capacity, grows }) => {
-                new(Map::builder(device), capacity, grows)
-                    .build()
-                    .map(Self::Device)
-            }
-            (Place::Device(device), Origin::File(path)) => kinds(Map::builder(device))
-                .load_saved(path)
-                .map(Self::Device),
-            (Place::Ranks(ranks), Origin::New { capacity, grows }) => {
-                ShardedMap::with(ranks, None, |builder, share| {
-                    new(builder, share(capacity), grows)
-                })
-                .map(Self::Ranks)
-            }
-            (Place::Ranks(ranks), Origin::File(path)) => {
-                ShardedMap::load_with(ranks, path, |builder, _| kinds(builder)).map(Self::Ranks)
-            }
-        }
+        Ok(match place {
+            Place::Device(device) => Self::Device(made_on(device, origin, key, value)?),
+            Place::Ranks(ranks) => Self::Ranks(made_on(ranks, origin, key, value)?),
+        })
     }
 
     /// The only or first device.
@@ -141,17 +110,7 @@ impl<K: Key, V: Value> Pairs<K, V> {
     }
 
     pub fn dump(&self, keys: &mut Places<K>, values: &mut dyn Output<V>) -> gpumap::Result<usize> {
-        match self {
-            Self::Device(map) => map.retrieve_all_into(keys, values),
-            Self::Ranks(map) => match (keys.sink(), values.sink()) {
-                (Sink::Host(keys), Sink::Host(values)) => map.retrieve_all_into(keys, values),
-                // As for batches of a device.
-                _ => Err(gpumap::Error::WrongDevice {
-                    expected: "memory of the host".to_owned(),
-                    found: "memory of a device".to_owned(),
-                }),
-            },
-        }
+        either!(self, map => map.retrieve_all_into(keys, values))
     }
 
     /// Gives all pairs out, about so many at a time, until that is refused.
@@ -164,6 +123,28 @@ impl<K: Key, V: Value> Pairs<K, V> {
             give,
             |take| either!(self, map => map.for_each_chunk(pairs, take)),
         )
+    }
+}
+
+/// A map on a device, or over a group.
+fn made_on<K: Key, V: Value, P: gpumap::Place>(
+    place: &P,
+    origin: Origin<'_>,
+    key: Kind,
+    value: Option<Kind>,
+) -> gpumap::Result<Map<K, V, P>> {
+    let mut builder = Map::builder(place).key_kind(key);
+    if let Some(value) = value {
+        builder = builder.value_kind(value);
+    }
+    match origin {
+        Origin::File(path) => builder.load_saved(path),
+        Origin::New { capacity, grows } => {
+            if !grows {
+                builder = builder.growth(Growth::Fixed);
+            }
+            builder.capacity(capacity).build()
+        }
     }
 }
 

@@ -210,7 +210,7 @@ def test_a_device_and_devices(on):
 def test_several_devices_take_arrays_of_the_host(device):
     map = gm.Map(devices=["cpu", "cpu"])
     map.insert([1], [2])
-    with pytest.raises(ValueError, match="memory of the host"):
+    with pytest.raises(ValueError, match="arrays of a device"):
         map.retrieve_all(to="device")
     with pytest.raises(TypeError, match="list of names"):
         gm.Map(devices="cpu,cpu")

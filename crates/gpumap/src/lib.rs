@@ -220,7 +220,7 @@ pub use map::Audit;
 pub use map::{
     Answer, Applied, CellStats, Chunk, Chunks, DEFAULT_MAX_LOAD_FACTOR, ForAll, ForEach, Graph,
     Growth, Key, Layout, Map, MapBuilder, Merge, Number, Numeric, OnStream, Operand, Operation,
-    Outcome, Pending, Recording, Stats, Value, Values, Word, WordKey,
+    Outcome, Pending, Place, Recording, Stats, Value, Values, Word, WordKey,
 };
 #[doc(hidden)]
 pub use memory::allocation_may_fail;

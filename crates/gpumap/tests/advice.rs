@@ -247,7 +247,7 @@ fn receivers() -> Result<()> {
 type Follow = fn() -> Result<()>;
 
 /// What is advised, and what follows it. Of a diagnostic without a note it is the label.
-const ADVICE: [(&str, Follow); 17] = [
+const ADVICE: [(&str, Follow); 18] = [
     (
         "use an integer, an array of them, or a `#[repr(C)]` type of your own that derives `bytemuck::Pod` (`u32` for `char`)",
         keys,
@@ -307,6 +307,10 @@ const ADVICE: [(&str, Follow); 17] = [
     (
         "name fields of type f32 or f64, or arrays of these: all others are compared by their bits",
         float_fields,
+    ),
+    (
+        "a map is on a `Device`, or over the `Ranks` of a group",
+        receivers,
     ),
     (
         "pass a reference to a slice, vector or buffer of `{V}`, or one `{V}` for all keys",

@@ -183,7 +183,7 @@ saved!(ShardedMap<K: Key, V: Value>, |bytes| {
     map.save_to(bytes).map(drop)
 }, [
     |bytes| by_path(bytes, |path| ShardedMap::<K, V>::load(&ranks(), path)),
-    |bytes| ShardedMap::<K, V>::load_from(&ranks(), bytes).map(drop)
+    |bytes| ShardedMap::<K, V>::builder(&ranks()).load_from(bytes).map(drop)
 ]);
 saved!(RowMap<K: Pod>, |bytes| {
     let map = RowMap::<K>::new(&device())?;

@@ -79,7 +79,7 @@ contents!(
 );
 contents!(
     |map, pairs, take| map.for_each_chunk(pairs, |chunk| { take(chunk); Ok(()) }).unwrap(),
-    |on, bytes| Self::load_from(on, bytes);
+    |on, bytes| Self::builder(on).load_from(bytes);
     ShardedMap<K: Key, V: Value> on Ranks
 );
 

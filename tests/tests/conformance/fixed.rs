@@ -163,10 +163,8 @@ fn no_map_has_more_pairs_than_its_capacity() {
     // Ranks fill up one by one.
     let ranks = Ranks::new(&devices("cpu,cpu,cpu").unwrap()).unwrap();
     for wished in [1, 100] {
-        let map = ShardedMap::<u32, u32>::with(&ranks, None, |builder, share| {
-            builder.capacity(share(wished)).growth(Growth::Fixed)
-        });
-        let map = map.unwrap();
+        let map = ShardedMap::<u32, u32>::builder(&ranks).capacity(wished);
+        let map = map.growth(Growth::Fixed).build().unwrap();
         let refused = (0..10_000).find(|&key| {
             assert!(
                 map.len() <= map.capacity(),

@@ -291,7 +291,9 @@ fn over_groups<K: Key, V: Value>() {
         assert!(local.iter().all(|&k| map.owner(k) == 0));
         let mut file = Vec::new();
         map.save_to(&mut file).unwrap();
-        let loaded = ShardedMap::<K, V>::load_from(on.ranks(), &file[..]).unwrap();
+        let loaded = ShardedMap::<K, V>::builder(on.ranks())
+            .load_from(&file[..])
+            .unwrap();
         assert_eq!(model(loaded.drain().unwrap()), wanted);
         assert!(loaded.is_empty());
         map.shrink_to_fit().unwrap();

@@ -8,7 +8,9 @@ use gpumap::bytemuck::{Pod, bytes_of, cast_slice};
 use gpumap::op::{self, Execute};
 use gpumap::primitives::{Element, Predicate};
 use gpumap::strings::{StringColumn, Strings};
-use gpumap::{Buffer, Error, Key, Map, MapBuilder, Merge, Numeric, RowMap, Stream, StringRowMap};
+use gpumap::{
+    Buffer, Error, Key, Map, MapBuilder, Merge, Numeric, Place, RowMap, Stream, StringRowMap,
+};
 use gpumap_tests::device::{run_pair_on, targets_of_all_kernels};
 use gpumap_tests::pairs::nth_key;
 use gpumap_tests::{
@@ -247,7 +249,9 @@ const TOOLS: [&str; 4] = ["memcheck", "racecheck", "initcheck", "synccheck"];
 /// Sorts batches of any length into bins. Under initcheck these are zeroed: its report would be of places of bins that no pair is
 /// in, which warps load and copies between ranks take along. Leaving these places out costs lookups 5 %, and copies one call
 /// of the driver for each bin.
-pub(crate) fn sorted_batches<K: Key, V: Numeric>(builder: MapBuilder<K, V>) -> MapBuilder<K, V> {
+pub(crate) fn sorted_batches<K: Key, V: Numeric, P: Place>(
+    builder: MapBuilder<K, V, P>,
+) -> MapBuilder<K, V, P> {
     let builder = builder.bulk_from([1; 3]);
     match std::env::var("GPUMAP_SANITIZER") {
         Ok(tool) if tool == "initcheck" => builder.zeroed_bins(),

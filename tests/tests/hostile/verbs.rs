@@ -124,19 +124,13 @@ macro_rules! callbacks {
     };
 }
 
-/// The methods that maps of every layout have, with a value, and what dumps in chunks and figures do; then those of one layout.
-macro_rules! of_every_layout {
-    ($dumps:ident, $stats:ident, $value:expr; $($own:tt)*) => {
+/// The methods that maps in every place have, with a value, and what dumps in chunks do; then those of one place.
+macro_rules! of_every_place {
+    ($dumps:ident, $value:expr; $($own:tt)*) => {
         verbs! {
-            Looks device: |m| { m.device(); Ok(()) };
             Looks len: |m| { m.len(); Ok(()) };
             Looks is_empty: |m| { m.is_empty(); Ok(()) };
             Looks capacity: |m| { m.capacity(); Ok(()) };
-            Looks slots: |m| { m.slots(); Ok(()) };
-            Looks submaps: |m| { m.submaps(); Ok(()) };
-            Looks load_factor: |m| { m.load_factor(); Ok(()) };
-            $stats stats: |m| m.stats().map(drop);
-            Looks preload: |m| m.preload();
             Looks trim: |m| { m.trim(); Ok(()) };
             Looks fmt: |m| { let _ = format!("{m:?}"); Ok(()) };
             Looks get: |m| m.get(&[1, 9]).map(drop);
@@ -148,12 +142,47 @@ macro_rules! of_every_layout {
             Looks execute: |m| m.execute(op::get(&[1, 9])).map(drop);
             Looks retrieve_all: |m| m.retrieve_all().map(drop);
             Looks retrieve_all_into: |m| m.retrieve_all_into(&mut [0; 100], &mut [$value; 100]).map(drop);
-            Looks retrieve_all_stable: |m| m.retrieve_all_stable().map(drop);
-            Looks retrieve_all_stable_into:
-                |m| m.retrieve_all_stable_into(&mut [0; 100], &mut [$value; 100]).map(drop);
             $dumps for_each_chunk: |m| m.for_each_chunk(1, |_| Ok(()));
             $dumps save: |m| m.save(file()).map(drop);
             Gives save_to: |m| m.save_to(io::sink()).map(drop);
+            Changes insert: |m| m.insert(&[1, 4], &[$value; 2]).map(drop);
+            Changes insert_with_outcome: |m| m.insert_with_outcome(&[1, 4], &[$value; 2]).map(drop);
+            Changes upsert: |m| m.upsert(&[1, 4], &[$value; 2]).map(drop);
+            Changes upsert_with_outcome: |m| m.upsert_with_outcome(&[1, 4], &[$value; 2]).map(drop);
+            Changes get_or_insert: |m| m.get_or_insert(&[1, 4], &[$value; 2]).map(drop);
+            Changes get_or_insert_into:
+                |m| m.get_or_insert_into(&[1, 4], &[$value; 2], &mut [$value; 2]).map(drop);
+            Changes update: |m| m.update(&[1, 4], &[$value; 2]).map(drop);
+            Changes execute: |m| m.execute(op::upsert(&[1, 9], &[$value; 2])).map(drop);
+            Changes try_extend: |m| m.try_extend([(1, $value), (4, $value)]);
+            Changes remove: |m| m.remove(&[9]).map(drop);
+            Changes remove_with_outcome: |m| m.remove_with_outcome(&[9]).map(drop);
+            Changes take: |m| m.take(&[9]).map(drop);
+            Changes retain_keys: |m| m.retain_keys(&[1, 2, 3]).map(drop);
+            Changes reserve: |m| m.reserve(1_000);
+            Changes shrink_to_fit: |m| m.shrink_to_fit();
+            Changes drain: |m| m.drain().map(drop);
+            Changes clear: |m| m.clear();
+            Changes retain: |m| m.retain(|_, _| true).map(drop);
+            $($own)*
+        }
+    };
+}
+
+/// Those of a device, and what figures do; then those of one layout.
+macro_rules! of_every_layout {
+    ($dumps:ident, $stats:ident, $value:expr; $($own:tt)*) => {
+        of_every_place! {
+            $dumps, $value;
+            Looks device: |m| { m.device(); Ok(()) };
+            Looks slots: |m| { m.slots(); Ok(()) };
+            Looks submaps: |m| { m.submaps(); Ok(()) };
+            Looks load_factor: |m| { m.load_factor(); Ok(()) };
+            $stats stats: |m| m.stats().map(drop);
+            Looks preload: |m| m.preload();
+            Looks retrieve_all_stable: |m| m.retrieve_all_stable().map(drop);
+            Looks retrieve_all_stable_into:
+                |m| m.retrieve_all_stable_into(&mut [0; 100], &mut [$value; 100]).map(drop);
             Looks on: |m| {
                 let stream = stream()?;
                 let keys = Buffer::from_slice(&stream, &[1, 9])?;
@@ -183,25 +212,23 @@ macro_rules! of_every_layout {
                 verbs.insert(&keys, &values)?;
                 verbs.launch()?.wait().map(drop)
             };
-            Changes insert: |m| m.insert(&[1, 4], &[$value; 2]).map(drop);
-            Changes insert_with_outcome: |m| m.insert_with_outcome(&[1, 4], &[$value; 2]).map(drop);
-            Changes upsert: |m| m.upsert(&[1, 4], &[$value; 2]).map(drop);
-            Changes upsert_with_outcome: |m| m.upsert_with_outcome(&[1, 4], &[$value; 2]).map(drop);
-            Changes get_or_insert: |m| m.get_or_insert(&[1, 4], &[$value; 2]).map(drop);
-            Changes get_or_insert_into:
-                |m| m.get_or_insert_into(&[1, 4], &[$value; 2], &mut [$value; 2]).map(drop);
-            Changes update: |m| m.update(&[1, 4], &[$value; 2]).map(drop);
-            Changes execute: |m| m.execute(op::upsert(&[1, 9], &[$value; 2])).map(drop);
-            Changes try_extend: |m| m.try_extend([(1, $value), (4, $value)]);
-            Changes remove: |m| m.remove(&[9]).map(drop);
-            Changes remove_with_outcome: |m| m.remove_with_outcome(&[9]).map(drop);
-            Changes take: |m| m.take(&[9]).map(drop);
-            Changes retain_keys: |m| m.retain_keys(&[1, 2, 3]).map(drop);
-            Changes reserve: |m| m.reserve(1_000);
-            Changes shrink_to_fit: |m| m.shrink_to_fit();
-            Changes drain: |m| m.drain().map(drop);
-            Changes clear: |m| m.clear();
-            Changes retain: |m| m.retain(|_, _| true).map(drop);
+            $($own)*
+        }
+    };
+}
+
+/// Those of a group; then those of one layout.
+macro_rules! of_a_group {
+    ($dumps:ident; $($own:tt)*) => {
+        of_every_place! {
+            $dumps, 1;
+            Looks ranks: |m| { m.ranks(); Ok(()) };
+            Looks owner: |m| { m.owner(1); Ok(()) };
+            Looks local: |m| m.local(0)?.get(&[1, 9]).map(drop);
+            Looks lens: |m| { m.lens(); Ok(()) };
+            Changes run: |m| m.run(|rank, shard| shard.len(rank)).map(drop);
+            Changes merge: |m| m.merge(&[1, 4], 1, Merge::Add).map(drop);
+            Changes update_with: |m| m.update_with(&[1, 4], 1, Merge::Add).map(drop);
             $($own)*
         }
     };
@@ -538,7 +565,7 @@ impl Hostile for StringRowMap {
 }
 
 impl Hostile for ShardedMap<u64, u64> {
-    const NAME: &'static str = "ShardedMap";
+    const NAME: &'static str = "Map";
 
     fn make() -> Self {
         let map = Self::with_capacity(&ranks(), 100).unwrap();
@@ -547,43 +574,9 @@ impl Hostile for ShardedMap<u64, u64> {
     }
 
     fn verbs() -> Vec<Verb<Self>> {
-        verbs! {
-            Looks ranks: |m| { m.ranks(); Ok(()) };
-            Looks owner: |m| { m.owner(1); Ok(()) };
-            Looks local: |m| m.local(0)?.get(&[1, 9]).map(drop);
-            Looks len: |m| { m.len(); Ok(()) };
-            Looks lens: |m| { m.lens(); Ok(()) };
-            Looks is_empty: |m| { m.is_empty(); Ok(()) };
-            Looks capacity: |m| { m.capacity(); Ok(()) };
-            Looks trim: |m| { m.trim(); Ok(()) };
-            Looks fmt: |m| { let _ = format!("{m:?}"); Ok(()) };
-            Looks get: |m| m.get(&[1, 9]).map(drop);
-            Looks get_or: |m| m.get_or(&[1, 9], 0).map(drop);
-            Looks get_into: |m| m.get_into(&[1, 9], &mut [0; 2], &mut [0; 2]);
-            Looks get_or_into: |m| m.get_or_into(&[1, 9], 0, &mut [0; 2]);
-            Looks contains: |m| m.contains(&[1, 9]).map(drop);
-            Looks contains_into: |m| m.contains_into(&[1, 9], &mut [0; 2]);
-            Looks retrieve_all: |m| m.retrieve_all().map(drop);
-            Looks retrieve_all_into: |m| m.retrieve_all_into(&mut [0; 9], &mut [0; 9]).map(drop);
-            Looks for_each_chunk: |m| m.for_each_chunk(1, |_| Ok(()));
-            Looks save: |m| m.save(file()).map(drop);
-            Gives save_to: |m| m.save_to(io::sink()).map(drop);
-            Changes run: |m| m.run(|rank, shard| shard.len(rank)).map(drop);
-            Changes insert: |m| m.insert(&[1, 4], &[1, 1]).map(drop);
-            Changes upsert: |m| m.upsert(&[1, 4], &[1, 1]).map(drop);
-            Changes merge: |m| m.merge(&[1, 4], 1, Merge::Add).map(drop);
-            Changes get_or_insert: |m| m.get_or_insert(&[1, 4], &[1, 1]).map(drop);
-            Changes update: |m| m.update(&[1, 4], &[1, 1]).map(drop);
-            Changes update_with: |m| m.update_with(&[1, 4], 1, Merge::Add).map(drop);
-            Changes remove: |m| m.remove(&[9]).map(drop);
-            Changes take: |m| m.take(&[9]).map(drop);
-            Changes retain: |m| m.retain(|_, _| true).map(drop);
+        of_a_group! {
+            Looks;
             Changes retain_where: |m| m.retain_where(Predicate::Always, Predicate::Always).map(drop);
-            Changes retain_keys: |m| m.retain_keys(&[1, 2, 3]).map(drop);
-            Changes reserve: |m| m.reserve(1_000);
-            Changes shrink_to_fit: |m| m.shrink_to_fit();
-            Changes drain: |m| m.drain().map(drop);
-            Changes clear: |m| m.clear();
         }
     }
 
@@ -596,7 +589,7 @@ impl Hostile for ShardedMap<u64, u64> {
 }
 
 impl Hostile for ShardedMap<u128, u64> {
-    const NAME: &'static str = "ShardedMap";
+    const NAME: &'static str = "Map";
 
     fn make() -> Self {
         let map = Self::new(&ranks()).unwrap();
@@ -605,42 +598,8 @@ impl Hostile for ShardedMap<u128, u64> {
     }
 
     fn verbs() -> Vec<Verb<Self>> {
-        verbs! {
-            Looks ranks: |m| { m.ranks(); Ok(()) };
-            Looks owner: |m| { m.owner(1); Ok(()) };
-            Looks local: |m| m.local(0)?.get(&[1, 9]).map(drop);
-            Looks len: |m| { m.len(); Ok(()) };
-            Looks lens: |m| { m.lens(); Ok(()) };
-            Looks is_empty: |m| { m.is_empty(); Ok(()) };
-            Looks capacity: |m| { m.capacity(); Ok(()) };
-            Looks trim: |m| { m.trim(); Ok(()) };
-            Looks fmt: |m| { let _ = format!("{m:?}"); Ok(()) };
-            Looks get: |m| m.get(&[1, 9]).map(drop);
-            Looks get_or: |m| m.get_or(&[1, 9], 0).map(drop);
-            Looks get_into: |m| m.get_into(&[1, 9], &mut [0; 2], &mut [0; 2]);
-            Looks get_or_into: |m| m.get_or_into(&[1, 9], 0, &mut [0; 2]);
-            Looks contains: |m| m.contains(&[1, 9]).map(drop);
-            Looks contains_into: |m| m.contains_into(&[1, 9], &mut [0; 2]);
-            Looks retrieve_all: |m| m.retrieve_all().map(drop);
-            Looks retrieve_all_into: |m| m.retrieve_all_into(&mut [0; 9], &mut [0; 9]).map(drop);
-            Gives for_each_chunk: |m| m.for_each_chunk(1, |_| Ok(()));
-            Gives save: |m| m.save(file()).map(drop);
-            Gives save_to: |m| m.save_to(io::sink()).map(drop);
-            Changes run: |m| m.run(|rank, shard| shard.len(rank)).map(drop);
-            Changes insert: |m| m.insert(&[1, 4], &[1, 1]).map(drop);
-            Changes upsert: |m| m.upsert(&[1, 4], &[1, 1]).map(drop);
-            Changes merge: |m| m.merge(&[1, 4], 1, Merge::Add).map(drop);
-            Changes get_or_insert: |m| m.get_or_insert(&[1, 4], &[1, 1]).map(drop);
-            Changes update: |m| m.update(&[1, 4], &[1, 1]).map(drop);
-            Changes update_with: |m| m.update_with(&[1, 4], 1, Merge::Add).map(drop);
-            Changes remove: |m| m.remove(&[9]).map(drop);
-            Changes take: |m| m.take(&[9]).map(drop);
-            Changes retain: |m| m.retain(|_, _| true).map(drop);
-            Changes retain_keys: |m| m.retain_keys(&[1, 2, 3]).map(drop);
-            Changes reserve: |m| m.reserve(1_000);
-            Changes shrink_to_fit: |m| m.shrink_to_fit();
-            Changes drain: |m| m.drain().map(drop);
-            Changes clear: |m| m.clear();
+        of_a_group! {
+            Gives;
         }
     }
 

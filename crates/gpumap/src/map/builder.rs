@@ -9,7 +9,7 @@ use gpumap_kernels::table::MAX_PAGE_SLABS;
 use super::shape::Wish;
 use super::storage::Store;
 use super::tuning::Tuning;
-use super::{Config, Core, Key, Layout, Map, Pair, Value, arena, has_words};
+use super::{Config, Core, Held, Key, Layout, Map, Pair, Place, Value, arena, has_words};
 use crate::device::{Device, Kind};
 use crate::error::{Error, Result, Setting};
 use crate::file::{self, Kinds};
@@ -59,7 +59,7 @@ impl Default for Growth {
     }
 }
 
-/// Settings of a map to be; made by [`Map::builder`].
+/// Settings of a map to be; made by [`Map::builder`]. Over a group each rank has them, with its share of the capacity.
 ///
 /// ```
 /// use gpumap::{Device, Map};
@@ -74,10 +74,12 @@ impl Default for Growth {
 /// # Ok::<(), gpumap::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct MapBuilder<K, V> {
-    device: Device,
+pub struct MapBuilder<K, V, P = Device> {
+    pub(crate) place: P,
+    /// What the owners of keys follow from, over a group.
+    pub(crate) owner_seed: Option<u64>,
     pub(super) wish: Wish,
-    seed: Option<u64>,
+    pub(crate) seed: Option<u64>,
     encoding: Option<Encoding>,
     /// None is the layout's default.
     pub(super) growth: Option<Growth>,
@@ -87,10 +89,11 @@ pub struct MapBuilder<K, V> {
     _pair: PhantomData<fn(K) -> V>,
 }
 
-impl<K: Key, V: Value> MapBuilder<K, V> {
-    pub(super) fn new(device: &Device) -> Self {
+impl<K: Key, V: Value, P: Place> MapBuilder<K, V, P> {
+    pub(super) fn new(place: &P) -> Self {
         Self {
-            device: device.clone(),
+            place: place.clone(),
+            owner_seed: None,
             wish: Wish {
                 capacity: 0,
                 max_load_factor: DEFAULT_MAX_LOAD_FACTOR,
@@ -108,7 +111,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
         }
     }
 
-    /// How many pairs must fit before it grows. Default 0, which gives the smallest map.
+    /// How many pairs must fit before it grows, over a group in all ranks together. Default 0, which gives the smallest map.
     #[must_use]
     pub fn capacity(mut self, pairs: usize) -> Self {
         self.wish.capacity = pairs;
@@ -265,45 +268,31 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     /// # Errors
     /// [`Error::Setting`] for a setting out of range, [`Error::CapacityOverflow`],
     /// [`Error::OutOfMemory`], [`Error::Driver`].
-    pub fn build(self) -> Result<Map<K, V>> {
+    pub fn build(self) -> Result<Map<K, V, P>> {
         self.check()?;
-        let seed = self.seed.unwrap_or_else(random_seed);
-        let pair = Pair::of::<K, V>();
-        let store = match Map::<K, V>::LAYOUT {
-            Layout::Inline => Store::Inline(self.table(pair, seed)?),
-            Layout::Cells => {
-                let ids = self.table(arena::Core::pair_of_ids(pair.key), seed)?;
-                let growth = self.growth.unwrap_or_default();
-                Store::Cells(Box::new(arena::Core::new(ids, pair.value, growth)?))
-            }
-            Layout::Rows => {
-                let capacity = self.wish.capacity;
-                let form = match has_words::<V>() {
-                    true => ValueForm::Words,
-                    false => ValueForm::Bytes,
-                };
-                let core = wide::Core::new(&self.device, (pair, form), capacity, seed)?;
-                Store::Rows(core.growing(Growing::of(self.growth, capacity)))
-            }
-        };
-        Ok(Map {
-            store,
-            kinds: self.kinds,
-            _pair: PhantomData,
-        })
+        Held::build(self).map(|held| Map { held })
     }
 
-    /// A table with the settings, for keys and values of so many bytes.
-    fn table(&self, pair: Pair, seed: u64) -> Result<Core> {
-        let config = Config {
-            wish: self.wish.clone(),
-            growth: self.growth.unwrap_or_default(),
-            tuning: self.bulk,
+    /// The same settings for a map of so many pairs elsewhere.
+    pub(crate) fn at<Q>(
+        &self,
+        place: Q,
+        capacity: impl FnOnce(usize) -> usize,
+    ) -> MapBuilder<K, V, Q> {
+        let mut wish = self.wish.clone();
+        wish.capacity = capacity(wish.capacity);
+        MapBuilder {
+            place,
+            owner_seed: None,
+            wish,
+            seed: self.seed,
+            encoding: self.encoding,
+            growth: self.growth,
+            kinds: self.kinds,
+            bulk: self.bulk,
             chunking: self.chunking,
-            seed,
-            encoding: encoding_of(&self.device, self.encoding)?,
-        };
-        Core::build(&self.device, pair, config)
+            _pair: PhantomData,
+        }
     }
 
     pub(super) fn check(&self) -> Result<()> {
@@ -320,6 +309,44 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
             return Err(Setting::PageSlabs.refused(page.into(), pages));
         }
         Setting::PageSlabs.expect(page.into(), pages)
+    }
+}
+
+impl<K: Key, V: Value> MapBuilder<K, V> {
+    /// The memory of a map on a device.
+    pub(super) fn store(&self) -> Result<Store> {
+        let seed = self.seed.unwrap_or_else(random_seed);
+        let pair = Pair::of::<K, V>();
+        Ok(match Map::<K, V>::LAYOUT {
+            Layout::Inline => Store::Inline(self.table(pair, seed)?),
+            Layout::Cells => {
+                let ids = self.table(arena::Core::pair_of_ids(pair.key), seed)?;
+                let growth = self.growth.unwrap_or_default();
+                Store::Cells(Box::new(arena::Core::new(ids, pair.value, growth)?))
+            }
+            Layout::Rows => {
+                let capacity = self.wish.capacity;
+                let form = match has_words::<V>() {
+                    true => ValueForm::Words,
+                    false => ValueForm::Bytes,
+                };
+                let core = wide::Core::new(&self.place, (pair, form), capacity, seed)?;
+                Store::Rows(core.growing(Growing::of(self.growth, capacity)))
+            }
+        })
+    }
+
+    /// A table with the settings, for keys and values of so many bytes.
+    fn table(&self, pair: Pair, seed: u64) -> Result<Core> {
+        let config = Config {
+            wish: self.wish.clone(),
+            growth: self.growth.unwrap_or_default(),
+            tuning: self.bulk,
+            chunking: self.chunking,
+            seed,
+            encoding: encoding_of(&self.place, self.encoding)?,
+        };
+        Core::build(&self.place, pair, config)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Key, Map, Value};
+use super::{Key, Map, Place, Value};
 use crate::device::Device;
 use crate::error::Result;
 use crate::memory::{fallible, host_collect, host_is_full, host_push, retain_at};
@@ -11,8 +11,8 @@ use crate::memory::{fallible, host_collect, host_is_full, host_push, retain_at};
 const TOGETHER: usize = 1 << 16;
 
 /// # Iterators
-impl<K: Key, V: Value> Map<K, V> {
-    /// A map on a device that has the pairs of an iterator; of several pairs with one key the last
+impl<K: Key, V: Value, P: Place> Map<K, V, P> {
+    /// A map on a device, or over a group, that has the pairs of an iterator; of several pairs with one key the last
     /// one counts, as in a [`HashMap`](std::collections::HashMap).
     ///
     /// ```
@@ -24,9 +24,9 @@ impl<K: Key, V: Value> Map<K, V> {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Driver`](crate::Error::Driver).
-    pub fn from_pairs(device: &Device, pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self> {
+    pub fn from_pairs(place: &P, pairs: impl IntoIterator<Item = (K, V)>) -> Result<Self> {
         let pairs = pairs.into_iter();
-        let map = Self::with_capacity(device, pairs.size_hint().0)?;
+        let map = Self::with_capacity(place, pairs.size_hint().0)?;
         map.try_extend(pairs)?;
         Ok(map)
     }
@@ -73,7 +73,7 @@ impl<K: Key, V: Value> Map<K, V> {
 ///
 /// # Panics
 /// If the device fails or has no memory left.
-impl<K: Key, V: Value> Extend<(K, V)> for Map<K, V> {
+impl<K: Key, V: Value, P: Place> Extend<(K, V)> for Map<K, V, P> {
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, pairs: I) {
         if let Err(error) = self.try_extend(pairs) {
             panic!("cannot extend the map: {error}");

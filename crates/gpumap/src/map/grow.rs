@@ -7,7 +7,7 @@ use gpumap_simt::kernel::Grid;
 use super::launch::{Notes, share_out};
 use super::shape::{Shape, Wish};
 use super::table::{Slab, Table};
-use super::{Core, Growth, Key, Map, Value};
+use super::{Core, Growth, Held, Key, Map, Place, Value};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::scratch::Workspace;
@@ -34,7 +34,7 @@ pub(super) const TRIES: usize = 4;
 const WORTHWHILE: usize = 16;
 
 /// # Capacity
-impl<K: Key, V: Value> Map<K, V> {
+impl<K: Key, V: Value, P: Place> Map<K, V, P> {
     /// Makes room for `more` pairs beyond those it has, whatever its growth setting. Waits for the
     /// calls in flight.
     ///
@@ -50,7 +50,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`]: the map is as it was.
     /// [`Error::Poisoned`], [`Error::Driver`].
     pub fn reserve(&self, more: usize) -> Result<()> {
-        self.storage().reserve(more)
+        self.held.reserve(more)
     }
 
     /// Gives back the memory that the pairs it has do not need, or most of it if their keys
@@ -60,7 +60,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::OutOfMemory`] if there is not even room to move a submap: the map is as it was.
     /// [`Error::Poisoned`], [`Error::Driver`].
     pub fn shrink_to_fit(&self) -> Result<()> {
-        self.storage().shrink_to_fit()
+        self.held.shrink_to_fit()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Looking keys up.
 
-use super::{Key, Map, Value, has_words};
+use super::{Key, Map, Place, Value, has_words};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
@@ -10,7 +10,7 @@ use crate::op::{self, Execute};
 use crate::output::Output;
 
 /// # Look up
-impl<K: Key, V: Value> Map<K, V> {
+impl<K: Key, V: Value, P: Place> Map<K, V, P> {
     /// Looks keys up: for each its value, or none.
     ///
     /// ```

@@ -25,6 +25,7 @@ mod operand;
 mod order;
 mod pending;
 mod persist;
+mod place;
 mod plan;
 #[cfg(test)]
 mod refusals;
@@ -44,7 +45,6 @@ mod update;
 mod wakers;
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytemuck::Pod;
@@ -76,6 +76,8 @@ pub(crate) use on_stream::{MapMemory, Queue, StreamReceiver};
 pub(crate) use operand::Operands;
 pub use operand::{ForAll, ForEach, Operand, Values};
 pub use pending::Pending;
+pub(crate) use place::Held;
+pub use place::Place;
 pub(crate) use retain::stay;
 pub use stats::{CellStats, Stats};
 pub(crate) use storage::{HeldPairs, ReadPairs, Ready, Storage};
@@ -85,19 +87,19 @@ pub use store::Outcome;
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::file::Kinds;
 use crate::lock::{Lock, WriteGuard};
 use crate::op::{Execute, Op};
 use crate::poison;
 use crate::scratch::{Chunking, ScratchPool, Workspace};
+#[cfg(doc)]
+use crate::sharded::{GroupError, Shard};
 use crate::stream::Stream;
 use crate::wide;
 use shape::{Shape, Wish};
-use storage::Store;
 use table::Table;
 use tuning::Tuning;
 
-/// A map from keys to values in the memory of a device, which compares keys by their bits.
+/// A map from keys to values in the memory of a device, or over several, which compares keys by their bits.
 ///
 /// | group | operations |
 /// |---|---|
@@ -106,11 +108,12 @@ use tuning::Tuning;
 /// | Update if present | [`update`](Self::update), [`update_with`](Self::update_with) |
 /// | Look up | [`get`](Self::get), [`get_into`](Self::get_into), [`get_or`](Self::get_or), [`get_or_into`](Self::get_or_into), [`contains`](Self::contains), [`contains_into`](Self::contains_into) |
 /// | Mixed batches | [`apply`](Self::apply), [`apply_into`](Self::apply_into) |
-/// | Remove | [`remove`](Self::remove), [`remove_with_outcome`](Self::remove_with_outcome), [`take`](Self::take), [`clear`](Self::clear), [`drain`](Self::drain), [`retain`](Self::retain), [`retain_keys`](Self::retain_keys), [`retain_where`](#method.retain_where) |
+/// | Remove | [`remove`](Self::remove), [`remove_with_outcome`](Self::remove_with_outcome), [`take`](Self::take), [`clear`](Self::clear), [`drain`](Self::drain), [`retain`](#method.retain), [`retain_keys`](Self::retain_keys), [`retain_where`](#method.retain_where) |
 /// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into), [`retrieve_all_stable`](Self::retrieve_all_stable), [`retrieve_all_stable_into`](Self::retrieve_all_stable_into), [`chunks`](Self::chunks), [`for_each_chunk`](Self::for_each_chunk) |
 /// | Save | [`save`](Self::save), [`save_to`](Self::save_to) |
 /// | Sets | [`from_keys`](Self::from_keys), [`insert_keys`](Self::insert_keys), [`insert_keys_with_outcome`](Self::insert_keys_with_outcome), [`keys`](Self::keys), [`keys_into`](Self::keys_into), [`drain_keys`](Self::drain_keys), [`try_extend_keys`](Self::try_extend_keys) |
-/// | Streams, graphs, kernels | [`on`](Self::on), [`graph`](Self::graph), [`launch_with`](Self::launch_with), [`launch_unbounded`](Self::launch_unbounded), [`launch_with_rows`](Self::launch_with_rows) |
+/// | On one device: streams, graphs, kernels | [`on`](Self::on), [`graph`](Self::graph), [`launch_with`](Self::launch_with), [`launch_unbounded`](Self::launch_unbounded), [`launch_with_rows`](Self::launch_with_rows) |
+/// | Over a [group](#places) | [`ranks`](Self::ranks), [`run`](Self::run), [`local`](Self::local), [`owner`](Self::owner), [`lens`](Self::lens) |
 /// | Size and state | [`len`](Self::len), [`is_empty`](Self::is_empty), [`device`](Self::device), [`slots`](Self::slots), [`submaps`](Self::submaps), [`load_factor`](Self::load_factor), [`stats`](Self::stats) |
 /// | Capacity and memory | [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`shrink_to_fit`](Self::shrink_to_fit), [`trim`](Self::trim), [`preload`](Self::preload) |
 ///
@@ -186,6 +189,37 @@ use tuning::Tuning;
 /// `Cells`, [`launch_with_rows`](Self::launch_with_rows) of `Rows`. Values other than those of `Inline` are bytes and no
 /// numbers, in `Rows` too: merges of them are [`Error::Unsupported`], as is a default other than zeros.
 ///
+/// # Places
+/// A `Map<K, V>` is on a [`Device`]. A `Map<K, V, Ranks>`, or [`ShardedMap<K, V>`](crate::ShardedMap), is over the
+/// [`Ranks`](crate::sharded::Ranks) of a group of devices: each rank has a [`Shard`], with the pairs of the keys that it owns. What the map
+/// holds, counts and finds is the same.
+///
+/// ```
+/// use gpumap::sharded::{Ranks, devices};
+/// use gpumap::{Merge, ShardedMap};
+///
+/// let ranks = Ranks::new(&devices("cpu,cpu,cpu")?)?;
+/// let counts = ShardedMap::<u32, u32>::new(&ranks)?;
+/// let words: Vec<u32> = (0..3_000).map(|i| i % 1_000).collect();
+/// assert_eq!(counts.merge(&words, 1, Merge::Add)?, 1_000);
+/// assert_eq!(counts.get(&[999, 1_000])?, [Some(3), None]);
+/// assert_eq!(counts.remove(&[0, 5, 5_000])?, 2);
+/// assert_eq!(counts.retrieve_all()?.0.len(), 998);
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+///
+/// | | over a group |
+/// |---|---|
+/// | batches and outputs | of the host, else [`Error::Unsupported`]: each rank takes a chunk of them. Batches of the devices go through the shards, in [`run`](Self::run) |
+/// | errors | those of any rank, and [`Error::Group`]. What a refused batch leaves: see [`Shard`](Shard#refusals) |
+/// | several calls | run one after the other, each over the whole group. In [work of the group](Self::run) they are [`GroupError::Nested`], but [`len`](Self::len), [`lens`](Self::lens) and [`capacity`](Self::capacity), which may count a part of what is under way |
+/// | dumps | the pairs of rank 0, then those of rank 1, and so on |
+/// | [`capacity`](Self::capacity) | of all ranks, among which pairs are spread evenly |
+/// | [`load`](Self::load) | the load factor and the submaps of the file; it grows by the usual factor, or as a builder says while it is loaded |
+/// | [`trim`](Self::trim) | of a rank that is at work, only its map's memory |
+/// | layouts | `Inline`, and `Rows` with values of 0, 4 or 8 bytes |
+/// | not there | streams, graphs and [`stats`](Self::stats), [`retrieve_all_stable`](Self::retrieve_all_stable), [`launch_with`](Self::launch_with), which each rank's [`local`](Self::local) has; [`apply`](Self::apply), [`chunks`](Self::chunks) |
+///
 /// # Concurrency
 /// `Map` is [`Send`] and [`Sync`], and every verb takes `&self`. Each key is linearizable: every operation on it takes
 /// effect at one moment between call and return. A key is never stored twice, and no reader sees a
@@ -225,11 +259,8 @@ use tuning::Tuning;
 /// `Rows`: where values are bytes, a batch that replaces some elects one of the pairs with each key, and copies its value. A dump has
 /// the pairs in the order in which their keys first came, and is a copy unless keys were removed. Rows of removed keys are used again
 /// when a batch would make the map grow otherwise and they are at least half of all.
-pub struct Map<K, V> {
-    store: Store,
-    /// What saved files say that keys and values are.
-    pub(crate) kinds: Kinds,
-    _pair: PhantomData<fn(K) -> V>,
+pub struct Map<K: Key, V: Value, P: Place = Device> {
+    pub(crate) held: P::Map<K, V>,
 }
 
 /// The memory of a [`Map`] of the layout [`Inline`](Layout::Inline), without the types of its keys and values: all that it does is done
@@ -300,50 +331,48 @@ impl Pair {
 }
 
 /// # Create
-impl<K: Key, V: Value> Map<K, V> {
-    /// The smallest map on a device.
+impl<K: Key, V: Value, P: Place> Map<K, V, P> {
+    /// The smallest map on a device, or over a group.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::Driver`].
-    pub fn new(device: &Device) -> Result<Self> {
-        Self::builder(device).build()
+    pub fn new(place: &P) -> Result<Self> {
+        Self::builder(place).build()
     }
 
     /// A map that has room for this many pairs.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`], [`Error::Driver`].
-    pub fn with_capacity(device: &Device, pairs: usize) -> Result<Self> {
-        Self::builder(device).capacity(pairs).build()
+    pub fn with_capacity(place: &P, pairs: usize) -> Result<Self> {
+        Self::builder(place).capacity(pairs).build()
     }
 
-    /// A map with settings.
-    pub fn builder(device: &Device) -> MapBuilder<K, V> {
-        MapBuilder::new(device)
+    /// A map with settings; over a group the capacity is that of all ranks together.
+    ///
+    /// ```
+    /// use gpumap::sharded::{Ranks, devices};
+    /// use gpumap::{Growth, Map};
+    ///
+    /// let ranks = Ranks::new(&devices("cpu,cpu")?)?;
+    /// let map: Map<u64, u64, _> = Map::builder(&ranks).capacity(1_000).growth(Growth::Fixed).build()?;
+    /// assert!(map.capacity() >= 1_000);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    pub fn builder(place: &P) -> MapBuilder<K, V, P> {
+        MapBuilder::new(place)
     }
+}
 
+/// # Layout
+impl<K: Key, V: Value> Map<K, V> {
     /// How maps of these types hold their pairs.
     pub const LAYOUT: Layout = Layout::of::<K, V>();
 
     /// What all layouts do.
     #[inline]
     pub(crate) fn storage(&self) -> &dyn Storage {
-        self.store().any()
-    }
-
-    /// Its memory, of which the compiler sees the layout: a program has no code for those that it does not use.
-    #[inline(always)]
-    fn store(&self) -> &Store {
-        assert!(
-            matches!(
-                (Self::LAYOUT, &self.store),
-                (Layout::Inline, Store::Inline(_))
-                    | (Layout::Cells, Store::Cells(_))
-                    | (Layout::Rows, Store::Rows(_))
-            ),
-            "the types choose the layout"
-        );
-        &self.store
+        self.held.storage()
     }
 
     /// Does not compile for another layout than [`Inline`](Layout::Inline).
@@ -360,42 +389,28 @@ impl<K: Key, V: Value> Map<K, V> {
 
     /// Its table. The layout is [`Inline`](Layout::Inline).
     pub(crate) fn inline(&self) -> &Core {
-        match self.store() {
-            Store::Inline(core) => core,
-            Store::Cells(_) | Store::Rows(_) => unreachable!("the types choose the layout"),
-        }
+        self.held.inline()
     }
 
     /// Its rows. The layout is [`Rows`](Layout::Rows).
     pub(crate) fn rows(&self) -> &wide::Core {
-        match self.store() {
-            Store::Rows(core) => core,
-            Store::Inline(_) | Store::Cells(_) => unreachable!("the types choose the layout"),
-        }
+        self.held.rows()
     }
 }
 
-impl<K: Key, V: Value> Execute<K, V> for Map<K, V> {
+impl<K: Key, V: Value, P: Place> Execute<K, V> for Map<K, V, P> {
     #[inline]
     fn execute<A>(&self, op: Op<'_, K, V, A>) -> Result<A> {
-        let storage = self.storage();
-        op.run(storage.receiver(), |batch, outputs| {
-            storage.run(batch, outputs)
-        })
+        self.held.execute(op)
     }
 }
 
 /// # Size and state
-impl<K: Key, V: Value> Map<K, V> {
-    /// The device it lives on.
-    pub fn device(&self) -> &Device {
-        self.storage().device()
-    }
-
+impl<K: Key, V: Value, P: Place> Map<K, V, P> {
     /// How many pairs it holds. Exact when no call is in flight; else every call that has
     /// returned is counted, on a stream every one that has ended. Costs nothing.
     pub fn len(&self) -> usize {
-        self.storage().len()
+        self.held.len()
     }
 
     /// Whether it holds no pair.
@@ -419,7 +434,22 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     pub fn capacity(&self) -> usize {
-        self.storage().capacity().max(self.len())
+        self.held.capacity()
+    }
+
+    /// Frees the scratch memory that no call is using: what staged batches and results of host
+    /// calls were copied through. Later calls allocate it again as they need it. A batch that is refused for want of
+    /// memory does the same.
+    pub fn trim(&self) {
+        self.held.trim();
+    }
+}
+
+/// # Size and state
+impl<K: Key, V: Value> Map<K, V> {
+    /// The device it lives on.
+    pub fn device(&self) -> &Device {
+        self.held.place()
     }
 
     /// How many slots it has, beside the few for keys whose bits mean a state of a slot.
@@ -438,7 +468,7 @@ impl<K: Key, V: Value> Map<K, V> {
     }
 }
 
-/// # Preparation and scratch memory
+/// # Preparation
 impl<K: Key, V: Value> Map<K, V> {
     /// Compiles and loads all kernels that the map's operations launch, some 40 ms each the first time on a
     /// machine. Else the driver does that when an operation first needs one, beside what the operation
@@ -457,13 +487,6 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::OutOfMemory`], [`Error::Driver`].
     pub fn preload(&self) -> Result<()> {
         self.storage().preload()
-    }
-
-    /// Frees the scratch memory that no call is using: what staged batches and results of host
-    /// calls were copied through. Later calls allocate it again as they need it. A batch that is refused for want of
-    /// memory does the same.
-    pub fn trim(&self) {
-        self.storage().scratch().trim();
     }
 }
 
@@ -603,14 +626,13 @@ impl fmt::Debug for Core {
     }
 }
 
-impl<K: Key, V: Value> fmt::Debug for Map<K, V> {
+impl<K: Key, V: Value, P: Place> fmt::Debug for Map<K, V, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Map")
-            .field("layout", &Self::LAYOUT)
-            .field("device", self.device())
+            .field("layout", &Layout::of::<K, V>())
+            .field("place", self.held.place())
             .field("len", &self.len())
-            .field("slots", &self.slots())
-            .field("submaps", &self.submaps())
+            .field("capacity", &self.capacity())
             .finish_non_exhaustive()
     }
 }

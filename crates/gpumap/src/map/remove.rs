@@ -3,13 +3,13 @@
 use std::sync::atomic::Ordering;
 
 use super::table::Table;
-use super::{Core, Key, Map, Value};
+use super::{Core, Held, Key, Map, Place, Value};
 use crate::error::Result;
 use crate::input::Input;
 use crate::op::{self, Execute};
 
 /// # Remove
-impl<K: Key, V: Value> Map<K, V> {
+impl<K: Key, V: Value, P: Place> Map<K, V, P> {
     /// Removes keys. Returns how many were present; a key that comes several times counts once.
     ///
     /// The slots of removed pairs are used again when the map is compacted, which it does by
@@ -74,7 +74,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Errors
     /// [`Error::Driver`](crate::Error::Driver).
     pub fn clear(&self) -> Result<()> {
-        self.storage().clear()
+        self.held.clear()
     }
 
     /// Removes every pair and returns all of them, as [`retrieve_all`](Self::retrieve_all) does.
@@ -93,7 +93,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) before anything is removed;
     /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
     pub fn drain(&self) -> Result<(Vec<K>, Vec<V>)> {
-        self.storage().drain_pairs(&mut || Ok(()))
+        self.held.drain()
     }
 }
 

@@ -8,7 +8,7 @@ use gpumap_simt::kernel::Grid;
 use super::command::{Command, Kind};
 use super::operand::Operands;
 use super::storage::Store;
-use super::{Core, Key, Map, Pair, Ready, TableChunks, Value};
+use super::{Core, Held, Key, Map, Pair, Place, Ready, TableChunks, Value};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
@@ -44,7 +44,7 @@ impl<K: Key, V: Value> Map<K, V> {
         keep: impl FnMut(K, &V) -> Result<bool>,
         ready: Ready<'_>,
     ) -> Result<usize> {
-        match self.store() {
+        match self.held.store() {
             Store::Inline(core) => core.retain(keep, ready),
             Store::Cells(core) => core.retain(keep, ready),
             Store::Rows(core) => core.retain(keep, ready),
@@ -53,7 +53,7 @@ impl<K: Key, V: Value> Map<K, V> {
 }
 
 /// # Remove by predicate
-impl<K: Key + Element, V: Value + Element> Map<K, V> {
+impl<K: Key + Element, V: Value + Element, P: Place> Map<K, V, P> {
     /// Keeps the pairs whose key and value both satisfy a predicate, and removes all others.
     /// Returns how many were removed. Waits for the calls in flight. Types of your own are compared as the number that
     /// [`element_type!`](crate::element_type) says they are.
@@ -72,14 +72,13 @@ impl<K: Key + Element, V: Value + Element> Map<K, V> {
     /// # Errors
     /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
     pub fn retain_where(&self, keys: Predicate<K>, values: Predicate<V>) -> Result<usize> {
-        let () = Self::EXPECT_INLINE;
-        self.inline()
+        self.held
             .retain_where(keys.test().raised(), values.test().raised())
     }
 }
 
 /// # Remove by predicate
-impl<K: Key + Element> Map<K, ()> {
+impl<K: Key + Element, P: Place> Map<K, (), P> {
     /// Keeps the keys that satisfy a predicate, and removes all others. Returns how many were
     /// removed. Waits for the calls in flight.
     ///
@@ -95,8 +94,7 @@ impl<K: Key + Element> Map<K, ()> {
     /// # Errors
     /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
     pub fn retain_where(&self, keys: Predicate<K>) -> Result<usize> {
-        let () = Self::EXPECT_INLINE;
-        self.inline().retain_where(keys.test().raised(), Test::NONE)
+        self.held.retain_where(keys.test().raised(), Test::NONE)
     }
 }
 
@@ -144,7 +142,7 @@ impl Core {
     }
 
     /// Removes what one of two [raised](Test::raised) tests does not hold for. Returns how many pairs that were.
-    fn retain_where(&self, keys: Test<u64>, values: Test<u64>) -> Result<usize> {
+    pub(super) fn retain_where(&self, keys: Test<u64>, values: Test<u64>) -> Result<usize> {
         let mut scratch = self.scratch.take()?;
         let table = self.exclusive()?;
         self.expect_sound()?;

@@ -4,17 +4,16 @@ use gpumap_kernels::verbs::store::Select;
 
 use super::command::{Command, Kind};
 use super::grow::TRIES;
-use super::storage::Store;
 use super::store::Progress;
 use super::table::Table;
-use super::{Core, Key, Map, Value};
+use super::{Core, Held, Key, Map, Place, Value};
 use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::input::Input;
 use crate::scratch::{ScratchRole, Workspace};
 
 /// # Remove all other keys
-impl<K: Key, V: Value> Map<K, V> {
+impl<K: Key, V: Value, P: Place> Map<K, V, P> {
     /// Keeps the pairs whose key is in the batch, and removes all others. Returns how many were
     /// removed. Waits for the calls in flight.
     ///
@@ -38,12 +37,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::WrongDevice`](crate::Error::WrongDevice),
     /// [`Error::Poisoned`](crate::Error::Poisoned), [`Error::Driver`](crate::Error::Driver).
     pub fn retain_keys(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
-        let keys = keys.source().into();
-        match self.store() {
-            Store::Inline(core) => core.retain_keys(keys),
-            Store::Cells(core) => core.retain_keys(keys),
-            Store::Rows(core) => core.retain_keys::<K, V>(keys, &mut || Ok(())),
-        }
+        self.held.retain_keys(keys.source())
     }
 }
 

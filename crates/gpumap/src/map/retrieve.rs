@@ -12,7 +12,7 @@ use gpumap_simt::kernel::{Grid, Kernel, Launcher};
 use gpumap_simt::warp;
 
 use super::table::Table;
-use super::{Core, HeldPairs, Key, Map, Value};
+use super::{Core, Held, HeldPairs, Key, Map, Place, Value};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::output::Output;
@@ -107,7 +107,7 @@ impl Dump {
 }
 
 /// # Dump
-impl<K: Key, V: Value> Map<K, V> {
+impl<K: Key, V: Value, P: Place> Map<K, V, P> {
     /// Every pair: `values[i]` belongs to `keys[i]`, in no order.
     ///
     /// ```
@@ -124,30 +124,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Poisoned`](crate::Error::Poisoned),
     /// [`Error::Driver`](crate::Error::Driver).
     pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
-        self.storage().retrieve_all(Order::Any)
-    }
-
-    /// Every pair in the order of the table, which stays the same until the map grows, shrinks or is
-    /// rebuilt: `values[i]` belongs to `keys[i]`. Two calls between which nothing is stored or removed
-    /// return the same, and one after which pairs were removed returns the others in the order
-    /// that they had. Costs a few per cent more than [`retrieve_all`](Self::retrieve_all).
-    ///
-    /// ```
-    /// use gpumap::{Device, Map};
-    /// let map: Map<u32, u32> = Map::from_pairs(&Device::cpu(), (0..1_000).map(|i| (i, 2 * i)))?;
-    /// let (keys, values) = map.retrieve_all_stable()?;
-    /// assert_eq!(map.retrieve_all_stable()?, (keys.clone(), values));
-    ///
-    /// map.remove(&keys[..10])?;
-    /// assert_eq!(map.retrieve_all_stable()?.0, keys[10..]);
-    /// # Ok::<(), gpumap::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Poisoned`](crate::Error::Poisoned),
-    /// [`Error::Driver`](crate::Error::Driver).
-    pub fn retrieve_all_stable(&self) -> Result<(Vec<K>, Vec<V>)> {
-        self.storage().retrieve_all(Order::Stable)
+        self.held.retrieve_all()
     }
 
     /// Every pair, into memory of the host or of the device: `values[i]` belongs to `keys[i]`, in no
@@ -177,7 +154,33 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: &mut (impl Output<K> + ?Sized),
         values: &mut (impl Output<V> + ?Sized),
     ) -> Result<usize> {
-        self.retrieve_into(Order::Any, keys, values)
+        self.held.retrieve_all_into(keys, values)
+    }
+}
+
+/// # Dump
+impl<K: Key, V: Value> Map<K, V> {
+    /// Every pair in the order of the table, which stays the same until the map grows, shrinks or is
+    /// rebuilt: `values[i]` belongs to `keys[i]`. Two calls between which nothing is stored or removed
+    /// return the same, and one after which pairs were removed returns the others in the order
+    /// that they had. Costs a few per cent more than [`retrieve_all`](Self::retrieve_all).
+    ///
+    /// ```
+    /// use gpumap::{Device, Map};
+    /// let map: Map<u32, u32> = Map::from_pairs(&Device::cpu(), (0..1_000).map(|i| (i, 2 * i)))?;
+    /// let (keys, values) = map.retrieve_all_stable()?;
+    /// assert_eq!(map.retrieve_all_stable()?, (keys.clone(), values));
+    ///
+    /// map.remove(&keys[..10])?;
+    /// assert_eq!(map.retrieve_all_stable()?.0, keys[10..]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory), [`Error::Poisoned`](crate::Error::Poisoned),
+    /// [`Error::Driver`](crate::Error::Driver).
+    pub fn retrieve_all_stable(&self) -> Result<(Vec<K>, Vec<V>)> {
+        self.storage().retrieve_all(Order::Stable)
     }
 
     /// Every pair in the order of the table, as of [`retrieve_all_stable`](Self::retrieve_all_stable),
@@ -191,21 +194,7 @@ impl<K: Key, V: Value> Map<K, V> {
         keys: &mut (impl Output<K> + ?Sized),
         values: &mut (impl Output<V> + ?Sized),
     ) -> Result<usize> {
-        self.retrieve_into(Order::Stable, keys, values)
-    }
-
-    fn retrieve_into(
-        &self,
-        order: Order,
-        keys: &mut (impl Output<K> + ?Sized),
-        values: &mut (impl Output<V> + ?Sized),
-    ) -> Result<usize> {
-        let mut scratch = self.storage().scratch().take()?;
-        let write = |scratch: &mut Workspace, (keys, values): (*mut K, *mut V), room| {
-            let held = self.storage().hold()?;
-            held.write(scratch, order, [keys.cast(), values.cast()], room)
-        };
-        scratch.copy_pairs_to_host(keys, values, self.len(), write)
+        self.storage().retrieve_into(Order::Stable, keys, values)
     }
 }
 

@@ -5,7 +5,7 @@ use bytemuck::Pod;
 use super::on_stream::OnStream;
 use super::pending::Pending;
 use super::store::Outcome;
-use super::{Key, Map};
+use super::{Key, Map, Place};
 use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
@@ -24,7 +24,7 @@ fn nothing(keys: usize) -> Vec<()> {
 }
 
 /// # Sets
-impl<K: Key> Map<K, ()> {
+impl<K: Key, P: Place> Map<K, (), P> {
     /// Stores the keys that are absent. Returns how many were; a key that comes several times
     /// counts once.
     ///
@@ -88,7 +88,7 @@ impl<K: Key> Map<K, ()> {
         self.drain().map(|(keys, _)| keys)
     }
 
-    /// A set on a device that has the keys of an iterator.
+    /// A set on a device, or over a group, that has the keys of an iterator.
     ///
     /// ```
     /// use gpumap::{Device, Map};
@@ -99,9 +99,9 @@ impl<K: Key> Map<K, ()> {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::Driver`].
-    pub fn from_keys(device: &Device, keys: impl IntoIterator<Item = K>) -> Result<Self> {
+    pub fn from_keys(place: &P, keys: impl IntoIterator<Item = K>) -> Result<Self> {
         let keys = keys.into_iter();
-        let set = Self::with_capacity(device, keys.size_hint().0)?;
+        let set = Self::with_capacity(place, keys.size_hint().0)?;
         set.try_extend_keys(keys)?;
         Ok(set)
     }
@@ -151,7 +151,7 @@ impl<K: Pod> OnStream<'_, K, ()> {
 ///
 /// # Panics
 /// If the device fails or has no memory left.
-impl<K: Key> Extend<K> for Map<K, ()> {
+impl<K: Key, P: Place> Extend<K> for Map<K, (), P> {
     fn extend<I: IntoIterator<Item = K>>(&mut self, keys: I) {
         if let Err(error) = self.try_extend_keys(keys) {
             panic!("cannot extend the set: {error}");

@@ -101,7 +101,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Errors
     /// As for [`stats`](Self::stats).
     pub fn audit(&self) -> Result<Audit> {
-        match self.store() {
+        match self.held.store() {
             Store::Cells(core) => core.audit(),
             Store::Inline(_) | Store::Rows(_) => Ok(Audit::default()),
         }

@@ -58,15 +58,28 @@ pub(crate) trait Storage: StreamReceiver {
 }
 
 impl dyn Storage + '_ {
+    /// All pairs, of keys and values of its sizes, into memory of the caller. Returns how many there are.
+    pub fn retrieve_into<K: Pod, V: Pod>(
+        &self,
+        order: Order,
+        keys: &mut (impl Output<K> + ?Sized),
+        values: &mut (impl Output<V> + ?Sized),
+    ) -> Result<usize> {
+        let mut scratch = self.scratch().take()?;
+        let write = |scratch: &mut Workspace, (keys, values): (*mut K, *mut V), room| {
+            let held = self.hold()?;
+            held.write(scratch, order, [keys.cast(), values.cast()], room)
+        };
+        scratch.copy_pairs_to_host(keys, values, self.len(), write)
+    }
+
     /// All pairs, of keys and values of its sizes.
     pub fn retrieve_all<K: Pod, V: Pod>(&self, order: Order) -> Result<(Vec<K>, Vec<V>)> {
         let mut scratch = self.scratch().take()?;
         let held = self.hold()?;
         held.collect(self.len(), order, &mut scratch)
     }
-}
 
-impl dyn Storage + '_ {
     /// Removes all pairs and returns them, of keys and values of its sizes. Calls `ready` when it has them, and removes none if that
     /// fails.
     pub fn drain_pairs<K: Pod, V: Pod>(&self, ready: Ready<'_>) -> Result<(Vec<K>, Vec<V>)> {

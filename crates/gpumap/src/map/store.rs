@@ -15,7 +15,7 @@ pub(super) use run::Report;
 
 use super::merge::Merge;
 use super::operand::Operand;
-use super::{Key, Map, Numeric, Value};
+use super::{Key, Map, Numeric, Place, Value};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
@@ -43,7 +43,7 @@ impl Outcome {
 }
 
 /// # Insert and update
-impl<K: Key, V: Value> Map<K, V> {
+impl<K: Key, V: Value, P: Place> Map<K, V, P> {
     /// Keeps the present value, unlike `HashMap::insert`: stores the pairs whose key is absent, and a present key
     /// keeps its value ([`upsert`](Self::upsert) replaces it). Of several pairs of the batch with one key, one is
     /// stored. Returns how many were.

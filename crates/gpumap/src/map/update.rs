@@ -2,7 +2,7 @@
 
 use super::merge::Merge;
 use super::operand::Operand;
-use super::{Key, Map, Numeric, Value};
+use super::{Key, Map, Numeric, Place, Value};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
@@ -10,7 +10,7 @@ use crate::input::Input;
 use crate::op::{self, Execute};
 
 /// # Update if present
-impl<K: Key, V: Value> Map<K, V> {
+impl<K: Key, V: Value, P: Place> Map<K, V, P> {
     /// Gives present keys new values; absent keys stay absent, so the map never grows. Of several
     /// pairs of the batch with one key, the value of one is there in the end. Returns how many keys
     /// of the batch were present; one that comes several times counts each time. The name is that of

@@ -19,7 +19,7 @@ use crate::stream::Stream;
 use crate::wide::Core;
 
 /// The part of a map, and what its calls go through.
-pub(super) struct Keys<K, V> {
+pub(super) struct Keys<K: Key, V: Value> {
     pub map: Arc<Map<K, V>>,
     pub keyed: Keyed<K, V, V>,
 }

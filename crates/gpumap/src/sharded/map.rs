@@ -1,77 +1,31 @@
-//! [`ShardedMap`]: a map over all devices of a group that one process drives.
-
-mod change;
-mod look_up;
-mod persist;
-mod retrieve;
+//! A [`Map`] over all devices of a group that one process drives.
 
 use std::mem;
 use std::sync::Arc;
 
+use gpumap_kernels::primitives::filter::Test;
 use parking_lot::Mutex;
 
+use super::exchange::of_all;
 use super::seats::{self, Seats};
 use super::spread::Spread;
 use super::{Rank, Ranks, Shard};
-#[cfg(doc)]
-use crate::error::Error;
-use crate::error::Result;
-use crate::map::{Key, Map, MapBuilder, Receiver, Value};
-#[cfg(doc)]
-use crate::op;
-use crate::op::{Execute, Op};
+use crate::error::{Error, Result};
+use crate::file::Header;
+use crate::input::Source;
+use crate::map::{Chunk, Held, Key, Layout, Map, MapBuilder, Place, Receiver, Value};
+use crate::op::Op;
+use crate::output::{Output, Sink};
 
-/// A map over the devices of a group, driven by one process.
-///
-/// | group | operations |
-/// |---|---|
-/// | Create | [`new`](Self::new), [`with_capacity`](Self::with_capacity), [`with`](Self::with) |
-/// | Insert and update | [`insert`](Self::insert), [`upsert`](Self::upsert), [`merge`](Self::merge), [`get_or_insert`](Self::get_or_insert) |
-/// | Update if present | [`update`](Self::update), [`update_with`](Self::update_with) |
-/// | Look up | [`get`](Self::get), [`get_or`](Self::get_or), [`get_into`](Self::get_into), [`get_or_into`](Self::get_or_into), [`contains`](Self::contains), [`contains_into`](Self::contains_into) |
-/// | Remove | [`remove`](Self::remove), [`take`](Self::take), [`retain`](Self::retain), [`retain_where`](Self::retain_where), [`retain_keys`](Self::retain_keys), [`clear`](Self::clear), [`drain`](Self::drain) |
-/// | Dump | [`retrieve_all`](Self::retrieve_all), [`retrieve_all_into`](Self::retrieve_all_into), [`for_each_chunk`](Self::for_each_chunk) |
-/// | Save and load | [`save`](Self::save), [`save_to`](Self::save_to), [`load`](Self::load), [`load_with`](Self::load_with), [`load_from`](Self::load_from) |
-/// | Group | [`ranks`](Self::ranks), [`run`](Self::run), [`local`](Self::local), [`owner`](Self::owner) |
-/// | Size and state | [`len`](Self::len), [`is_empty`](Self::is_empty), [`lens`](Self::lens) |
-/// | Capacity and memory | [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`shrink_to_fit`](Self::shrink_to_fit), [`trim`](Self::trim) |
-///
-/// Batches are slices of the host: each rank takes a chunk of them, and answers come in their order.
-/// Batches that are on the devices already go through the shards themselves, by [`run`](Self::run). What
-/// the map holds, counts and finds is what one [`Map`](Map) would. The same operations as data, with answers of other kinds, are in
-/// [`op`].
-///
-/// ```
-/// use gpumap::{Merge, ShardedMap};
-/// use gpumap::sharded::{Ranks, devices};
-///
-/// let ranks = Ranks::new(&devices("cpu,cpu,cpu")?)?;
-/// let counts = ShardedMap::<u32, u32>::new(&ranks)?;
-/// let words: Vec<u32> = (0..3_000).map(|i| i % 1_000).collect();
-/// assert_eq!(counts.merge(&words, &vec![1; words.len()], Merge::Add)?, 1_000);
-/// assert_eq!(counts.get(&[999, 1_000])?, [Some(3), None]);
-/// assert_eq!(counts.remove(&[0, 5, 5_000])?, 2);
-///
-/// let (keys, values) = counts.retrieve_all()?;
-/// assert!(keys.len() == 998 && counts.len() == 998);
-/// assert!(values.iter().all(|&count| count == 3));
-/// # Ok::<(), gpumap::Error>(())
-/// ```
-///
-/// # Concurrency
-/// [`Send`] and [`Sync`]; the verbs may be called from any number of threads and run one after the
-/// other, each over the whole group. In [work of the group](Self::run) they are
-/// [`GroupError::Nested`](super::GroupError::Nested), since they would wait for it. What is
-/// [counted](Self::len) meanwhile may be a part of what is under way.
-/// [`GroupError`](super::GroupError) says what becomes of failures.
-#[derive(Debug)]
-pub struct ShardedMap<K: Key, V: Value> {
-    seats: Seats<Seat<K, V>>,
+/// A [`Map`] over the devices of a group, driven by one process.
+pub type ShardedMap<K, V> = Map<K, V, Ranks>;
+
+impl Place for Ranks {
+    type Map<K: Key, V: Value> = Seats<Seat<K, V>>;
 }
 
 /// The part of a rank.
-#[derive(Debug)]
-struct Seat<K: Key, V: Value> {
+pub struct Seat<K: Key, V: Value> {
     /// Held while the rank works.
     shard: Mutex<Shard<K, V>>,
     /// The pairs of it and the owners of keys, for callers that do not wait for that.
@@ -119,56 +73,177 @@ impl<K: Key, V: Value> Seat<K, V> {
     }
 }
 
-/// # Create
-impl<K: Key, V: Value> ShardedMap<K, V> {
-    /// The smallest map over a group.
-    ///
-    /// # Errors
-    /// As for [`Map::new`](Map::new); [`Error::Group`].
-    pub fn new(ranks: &Ranks) -> Result<Self> {
-        Self::with(ranks, None, |builder, _| builder)
+/// The name in errors.
+const RECEIVER: Receiver = Receiver::Sharded;
+
+/// What an operation does not do with memory of a device.
+fn of_device(operation: &'static str) -> Error {
+    Error::Unsupported {
+        operation,
+        form: " with arrays of a device",
+        receiver: RECEIVER.name(),
+    }
+}
+
+impl<K: Key, V: Value> Held<K, V> for Seats<Seat<K, V>> {
+    type Place = Ranks;
+
+    // Other ranks have other shares. And they grow while they are loaded: by a factor of a file that may be made up.
+    const KEEPS_GROWTH: bool = false;
+
+    fn build(settings: MapBuilder<K, V, Ranks>) -> Result<Self> {
+        Self::new(&settings.place, |rank| {
+            let shard = Shard::with(rank, settings.owner_seed, |own, share| {
+                let mut of_rank = settings.at(own.place, share);
+                of_rank.seed = of_rank.seed.or(own.seed);
+                of_rank
+            });
+            shard.map(Seat::new)
+        })
     }
 
-    /// A map that has room for this many pairs.
-    ///
-    /// # Errors
-    /// As for [`Map::with_capacity`](Map::with_capacity); [`Error::Group`].
-    pub fn with_capacity(ranks: &Ranks, pairs: usize) -> Result<Self> {
-        Self::with(ranks, None, |builder, share| builder.capacity(share(pairs)))
+    fn place(&self) -> &Ranks {
+        self.ranks()
     }
 
-    /// A map with settings; see [`Shard::with`].
-    ///
-    /// ```
-    /// use gpumap::{Growth, ShardedMap};
-    /// use gpumap::sharded::{Ranks, devices};
-    ///
-    /// let ranks = Ranks::new(&devices("cpu,cpu")?)?;
-    /// let map = ShardedMap::<u64, u64>::with(&ranks, Some(7), |builder, share| {
-    ///     builder.capacity(share(1_000)).growth(Growth::Fixed).hash_seed(8)
-    /// })?;
-    /// assert!(map.capacity() >= 1_000);
-    /// # Ok::<(), gpumap::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As for [`MapBuilder::build`]; [`Error::Group`].
-    pub fn with(
-        ranks: &Ranks,
-        owner_seed: Option<u64>,
-        configure: impl Fn(MapBuilder<K, V>, &dyn Fn(usize) -> usize) -> MapBuilder<K, V> + Sync,
-    ) -> Result<Self> {
-        let seat = |rank: &mut Rank| Shard::with(rank, owner_seed, &configure).map(Seat::new);
-        let seats = Seats::new(ranks, seat)?;
-        Ok(Self { seats })
+    /// Batches and outputs are of the host.
+    fn execute<A>(&self, op: Op<'_, K, V, A>) -> Result<A> {
+        self.execute(RECEIVER, op, |rank, seat, batch, outputs| {
+            seat.with(|shard| shard.run(rank, batch, outputs))
+        })
+    }
+
+    fn len(&self) -> usize {
+        self.lens().iter().sum()
+    }
+
+    fn capacity(&self) -> usize {
+        self.each(|seat| seat.map().capacity()).iter().sum()
+    }
+
+    fn reserve(&self, more: usize) -> Result<()> {
+        self.of_each(|rank, shard| shard.reserve(rank, more))
+            .map(drop)
+    }
+
+    fn shrink_to_fit(&self) -> Result<()> {
+        self.of_each(|rank, shard| shard.shrink_to_fit(rank))
+            .map(drop)
+    }
+
+    /// Of a rank that is at work, only the memory of its map.
+    fn trim(&self) {
+        for seat in self.iter() {
+            // This thread may be one of those that work.
+            match seat.shard.try_lock() {
+                Some(mut shard) => shard.trim(),
+                None => seat.map().trim(),
+            }
+        }
+    }
+
+    fn clear(&self) -> Result<()> {
+        self.of_each(|rank, shard| shard.clear(rank)).map(drop)
+    }
+
+    fn retain_where(&self, keys: Test<u64>, values: Test<u64>) -> Result<usize> {
+        let removed = self.of_each(|_, shard| shard.local().held.retain_where(keys, values))?;
+        Ok(removed.into_iter().sum())
+    }
+
+    fn retain_keys(&self, keys: Source<'_, K>) -> Result<usize> {
+        let Source::Host(keys) = keys else {
+            return Err(of_device("retain_keys"));
+        };
+        let _alone = self.alone()?;
+        self.split(keys, |rank, seat, keys| {
+            seat.with(|shard| shard.retain_keys(rank, keys))
+        })
+    }
+
+    /// First the pairs of rank 0, then those of rank 1, and so on.
+    fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
+        let _shared = self.shared()?;
+        self.dump(&self.lens(), |_, seat, keys, values| {
+            seat.map().retrieve_all_into(keys, values)
+        })
+    }
+
+    fn retrieve_all_into(
+        &self,
+        keys: &mut (impl Output<K> + ?Sized),
+        values: &mut (impl Output<V> + ?Sized),
+    ) -> Result<usize> {
+        let (Sink::Host(keys), Sink::Host(values)) = (keys.sink(), values.sink()) else {
+            return Err(of_device("retrieve_all"));
+        };
+        let _shared = self.shared()?;
+        self.dump_into(&self.lens(), (keys, values), |_, seat, keys, values| {
+            seat.map().retrieve_all_into(keys, values)
+        })
+    }
+
+    fn drain(&self) -> Result<(Vec<K>, Vec<V>)> {
+        let _alone = self.alone()?;
+        self.dump(&self.lens(), |rank, seat, keys, values| {
+            seat.with(|shard| shard.drain_into(rank, keys, values))
+        })
+    }
+
+    fn header(&self) -> Header {
+        let pairs = self.len() as u64;
+        // The ranks were given the same settings.
+        let Some(map) = self.iter().next().map(Seat::map) else {
+            return Header::new::<K, V>(pairs);
+        };
+        let header = map.held.header();
+        let capacity = match Map::<K, V>::LAYOUT {
+            Layout::Rows => header.capacity,
+            _ => self.capacity() as u64,
+        };
+        Header {
+            pairs,
+            capacity,
+            ..header
+        }
+    }
+
+    fn give_chunks(
+        &self,
+        pairs: usize,
+        give: &mut dyn FnMut(&Chunk<K, V>) -> Result<()>,
+    ) -> Result<()> {
+        let mut maps = self.iter().map(Seat::map);
+        let mut give_all = || maps.try_for_each(|map| map.held.give_chunks(pairs, give));
+        if matches!(Map::<K, V>::LAYOUT, Layout::Rows) {
+            let shared = self.shared_in_turn()?;
+            let _callback = shared.callback();
+            return give_all();
+        }
+        give_all()
+    }
+}
+
+impl<K: Key, V: Value> Seats<Seat<K, V>> {
+    /// How many pairs each rank has.
+    fn lens(&self) -> Vec<usize> {
+        self.each(|seat| seat.map().len())
+    }
+
+    /// Runs work on every rank with its shard.
+    fn of_each<R: Send>(
+        &self,
+        work: impl Fn(&mut Rank, &mut Shard<K, V>) -> Result<R> + Sync,
+    ) -> Result<Vec<R>> {
+        self.run(|rank, seat| seat.with(|shard| work(rank, shard)))
     }
 }
 
 /// # Group
-impl<K: Key, V: Value> ShardedMap<K, V> {
+impl<K: Key, V: Value> Map<K, V, Ranks> {
     /// The group.
     pub fn ranks(&self) -> &Ranks {
-        self.seats.ranks()
+        self.held.ranks()
     }
 
     /// Runs work on every rank with its shard, and returns the result of each: for batches that are
@@ -197,8 +272,7 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
         &self,
         work: impl Fn(&mut Rank, &mut Shard<K, V>) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
-        self.seats
-            .run(|rank, seat| seat.with(|shard| work(rank, shard)))
+        self.held.of_each(work)
     }
 
     /// The pairs that a rank has, on its device; see [`Shard::local`].
@@ -206,55 +280,130 @@ impl<K: Key, V: Value> ShardedMap<K, V> {
     /// # Errors
     /// [`Error::Group`] if there is no such rank.
     pub fn local(&self, rank: usize) -> Result<Arc<Map<K, V>>> {
-        self.seats.at(rank).map(Seat::map)
+        self.held.at(rank).map(Seat::map)
     }
 
     /// The rank that has a key, if any rank has it.
     pub fn owner(&self, key: K) -> usize {
-        self.seats.owner(|seat| seat.owner(&key))
+        self.held.owner(|seat| seat.owner(&key))
+    }
+
+    /// How many pairs each rank has.
+    pub fn lens(&self) -> Vec<usize> {
+        self.held.lens()
     }
 }
 
-/// # Size and state
-impl<K: Key, V: Value> ShardedMap<K, V> {
-    /// How many pairs it holds. Waits for nothing: of a call in flight a part may be counted.
+/// # Remove
+impl<K: Key, V: Value> Map<K, V, Ranks> {
+    /// Keeps the pairs for which `keep` says so, and removes all others: as [`Map::retain`]. Returns how many were removed. The pairs
+    /// of each rank are streamed to a thread of the host, which calls `keep`: there all calls over the group are [`GroupError::Nested`](crate::sharded::GroupError::Nested).
     ///
     /// ```
     /// use gpumap::ShardedMap;
     /// use gpumap::sharded::{Ranks, devices};
     ///
-    /// let map = ShardedMap::<u32, u32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
+    /// let map = ShardedMap::<u128, u32>::new(&Ranks::new(&devices("cpu,cpu")?)?)?;
     /// map.insert(&[1, 2, 3], &[10, 20, 30])?;
-    /// assert_eq!(map.len(), 3);
-    /// assert_eq!(map.run(|_, _| Ok(map.len()))?, [3, 3]);
+    /// assert_eq!(map.retain(|key, value| key != 3 && *value > 10)?, 2);
+    /// assert_eq!(map.retrieve_all()?, (vec![2], vec![20]));
     /// # Ok::<(), gpumap::Error>(())
     /// ```
-    pub fn len(&self) -> usize {
-        self.lens().iter().sum()
-    }
-
-    /// Whether it holds no pair.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// How many pairs fit before some rank grows, if they are spread evenly; never less than [`len`](Self::len).
-    pub fn capacity(&self) -> usize {
-        self.seats.each(|seat| seat.map().capacity()).iter().sum()
-    }
-
-    /// How many pairs each rank has.
-    pub fn lens(&self) -> Vec<usize> {
-        self.seats.each(|seat| seat.map().len())
+    ///
+    /// # Errors
+    /// As for [`remove`](Self::remove).
+    pub fn retain(&self, keep: impl Fn(K, &V) -> bool + Sync) -> Result<usize> {
+        let removed = self.run(|rank, shard| shard.retain(rank, &keep))?;
+        Ok(of_all(removed))
     }
 }
 
-/// Batches and outputs are of the host.
-impl<K: Key, V: Value> Execute<K, V> for ShardedMap<K, V> {
-    fn execute<A>(&self, op: Op<'_, K, V, A>) -> Result<A> {
-        let by = Receiver::Sharded;
-        self.seats.execute(by, op, |rank, seat, batch, outputs| {
-            seat.with(|shard| shard.run(rank, batch, outputs))
-        })
+/// # Settings of a group
+impl<K: Key, V: Value> MapBuilder<K, V, Ranks> {
+    /// The seed that the owners of keys follow from. By default each map has a random one. That of [the
+    /// hashes](Self::hash_seed) should be another: maps are slower where they are the same.
+    ///
+    /// ```
+    /// use gpumap::{Growth, ShardedMap};
+    /// use gpumap::sharded::{Ranks, devices};
+    ///
+    /// let ranks = Ranks::new(&devices("cpu,cpu")?)?;
+    /// let map = ShardedMap::<u64, u64>::builder(&ranks)
+    ///     .capacity(1_000)
+    ///     .growth(Growth::Fixed)
+    ///     .owner_seed(7)
+    ///     .hash_seed(8)
+    ///     .build()?;
+    /// assert!(map.capacity() >= 1_000);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    #[must_use]
+    pub fn owner_seed(mut self, seed: u64) -> Self {
+        self.owner_seed = Some(seed);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Device;
+    use crate::file::{Kind, Writer};
+    use crate::map::{Growth, Map};
+    use crate::sharded::devices;
+
+    #[test]
+    fn a_large_fixed_map_that_is_nearly_empty_is_loaded() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("map");
+        let ranks = Ranks::new(&devices("cpu,cpu").unwrap()).unwrap();
+        for pairs in [0, 1] {
+            let map = ShardedMap::<u64, u64>::builder(&ranks).capacity(2_000_000);
+            let map = map.growth(Growth::Fixed).build().unwrap();
+            map.insert(&vec![1; pairs], &vec![2; pairs]).unwrap();
+            map.save(&path).unwrap();
+            assert!(Map::<u64, u64>::load(&Device::cpu(), &path).is_err());
+            let back = ShardedMap::<u64, u64>::load(&ranks, &path).unwrap();
+            assert_eq!(
+                (back.len(), back.held.header().growth),
+                (pairs, Growth::default())
+            );
+            assert!(back.capacity() < 100_000, "{}", back.capacity());
+        }
+    }
+
+    #[test]
+    fn a_file_says_of_what_kind_keys_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("map");
+        let ranks = Ranks::new(&devices("cpu,cpu").unwrap()).unwrap();
+        let [signed, float] = [Kind::of::<i32>(), Kind::of::<f32>()];
+        let builder = || ShardedMap::<[u32; 3], u32>::builder(&ranks);
+        let map = builder().key_kind(signed).build().unwrap();
+        map.insert(&[[1, 2, 3]], &[4]).unwrap();
+        map.save(&path).unwrap();
+        assert!(Map::<[i32; 3], u32>::load(&Device::cpu(), &path).is_ok());
+        assert!(ShardedMap::<[u32; 3], u32>::load(&ranks, &path).is_err());
+        let load = |kind| builder().key_kind(kind).load_saved(&path);
+        assert!(load(float).is_err());
+        assert_eq!(load(signed).unwrap().held.header().key_kind, Some(signed));
+    }
+
+    #[test]
+    fn the_growth_of_a_header_is_not_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("map");
+        let ranks = Ranks::new(&devices("cpu,cpu").unwrap()).unwrap();
+        for growth in [Growth::By(64.0), Growth::Fixed] {
+            let mut header = Header::new::<u32, u32>(1);
+            header.growth = growth;
+            let file = std::fs::File::create(&path).unwrap();
+            let mut writer = Writer::<u32, u32, _>::new(file, &header).unwrap();
+            writer.write(&[1, 2], &[3, 4]).unwrap();
+            writer.finish().unwrap();
+            let map = ShardedMap::<u32, u32>::load(&ranks, &path).unwrap();
+            assert_eq!(map.held.header().growth, Growth::default());
+            assert_eq!(map.get(&[1, 2]).unwrap(), [Some(3), Some(4)]);
+        }
     }
 }

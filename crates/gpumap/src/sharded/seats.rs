@@ -14,7 +14,7 @@ use crate::map::{Batch, Outputs, Receiver};
 use crate::op::Op;
 
 /// The part of a rank.
-pub(super) trait Seat: Send + Sync {
+pub trait Seat: Send + Sync {
     /// An error if this thread runs a callback of it, during which the rank could not change it.
     fn expect_no_callback(&self) -> Result<()>;
 
@@ -24,7 +24,7 @@ pub(super) trait Seat: Send + Sync {
 
 /// The parts, in the order of the ranks.
 #[derive(Debug)]
-pub(super) struct Seats<S> {
+pub struct Seats<S> {
     ranks: Ranks,
     seats: Vec<S>,
     /// Held by each call; alone by one that changes what the ranks have, or may: it holds all ranks until they agree, so it must
@@ -73,7 +73,7 @@ impl<S: Seat> Seats<S> {
     ///
     /// # Errors
     /// [`GroupError::Nested`] in work of the group, [`Error::Nested`](crate::Error::Nested) in a callback.
-    pub fn alone(&self) -> Result<WriteGuard<'_, ()>> {
+    pub(super) fn alone(&self) -> Result<WriteGuard<'_, ()>> {
         let _turn = self.ranks.turn()?;
         self.iter().try_for_each(S::expect_no_callback)?;
         self.calls.write()
@@ -83,14 +83,14 @@ impl<S: Seat> Seats<S> {
     ///
     /// # Errors
     /// [`GroupError::Nested`] in work of the group.
-    pub fn shared(&self) -> Result<ReadGuard<'_, ()>> {
+    pub(super) fn shared(&self) -> Result<ReadGuard<'_, ()>> {
         let _turn = self.ranks.turn()?;
         self.iter().try_for_each(S::expect_others)?;
         Ok(self.calls.read())
     }
 
     /// The same, for a call that runs callbacks; see [`Lock::read_in_turn`].
-    pub fn shared_in_turn(&self) -> Result<ReadGuard<'_, ()>> {
+    pub(super) fn shared_in_turn(&self) -> Result<ReadGuard<'_, ()>> {
         let _turn = self.ranks.turn()?;
         self.iter().try_for_each(S::expect_others)?;
         Ok(self.calls.read_in_turn())
@@ -134,7 +134,7 @@ impl<S: Seat> Seats<S> {
     }
 
     /// Has `run` do an operation on the ranks, of which each takes a chunk of the arrays.
-    pub fn execute<K: Pod, V, A>(
+    pub(super) fn execute<K: Pod, V, A>(
         &self,
         by: Receiver,
         op: Op<'_, K, V, A>,

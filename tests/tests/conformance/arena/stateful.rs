@@ -13,7 +13,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
 /// A map and what it must hold.
-struct Run<K: Key, V> {
+struct Run<K: Key, V: Value> {
     map: Map<K, V>,
     model: HashMap<u64, u64>,
     rng: StdRng,

@@ -102,9 +102,7 @@ fn batches_on_the_devices() {
 fn sanitizer_large_batches_are_sent() {
     for on in targets() {
         let ranks = Ranks::on_one(on.device(), 2, PATIENCE).unwrap();
-        let map = ShardedMap::<u64, u64>::with(&ranks, Some(5), |builder, share| {
-            sorted_batches(builder).capacity(share(4_000))
-        });
+        let map = sorted_batches(ShardedMap::<u64, u64>::builder(&ranks));
         let work = |rank: &mut Rank, shard: &mut Shard<u64, u64>| {
             let first = (rank.index() as u64) << 24;
             let keys: Vec<u64> = (first..first + 700)
@@ -112,7 +110,8 @@ fn sanitizer_large_batches_are_sent() {
                 .collect();
             through(rank, shard, &keys, 1_400)
         };
-        map.unwrap().run(work).unwrap();
+        let map = map.capacity(4_000).owner_seed(5).build().unwrap();
+        map.run(work).unwrap();
     }
 }
 

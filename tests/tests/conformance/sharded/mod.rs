@@ -9,6 +9,7 @@ mod nested;
 mod one_device;
 mod outputs;
 mod pages;
+mod places;
 mod processes;
 mod reserved_keys;
 mod retain;
@@ -28,10 +29,8 @@ use gpumap_tests::{key, key_bits, value_bits};
 
 /// A map over a group, with fixed seeds.
 pub(super) fn map<K: Key, V: Numeric>(on: &Group) -> ShardedMap<K, V> {
-    ShardedMap::with(on.ranks(), Some(5), |builder, share| {
-        on.set_up(builder, share)
-    })
-    .unwrap()
+    let builder = on.set_up(ShardedMap::builder(on.ranks()), &|pairs| pairs);
+    builder.owner_seed(5).build().unwrap()
 }
 
 /// Panics unless the map holds exactly these pairs, each on the rank that owns its key, as seen by

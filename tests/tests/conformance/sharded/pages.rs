@@ -20,11 +20,10 @@ fn pairs_lie_near_their_homes_however_many_stages_they_come_in() {
         if on.len() > 4 {
             return;
         }
-        let sharded: ShardedMap<K, V> = ShardedMap::with(on.ranks(), Some(5), |builder, _| {
-            let builder = builder.submap_slots(&[SLOTS]).max_load_factor(0.95);
-            builder.hash_seed(6).page_slabs(256).bulk_from([1; 3])
-        })
-        .unwrap();
+        let builder = ShardedMap::<K, V>::builder(on.ranks()).owner_seed(5);
+        let builder = builder.submap_slots(&[SLOTS]).max_load_factor(0.95);
+        let builder = builder.hash_seed(6).page_slabs(256).bulk_from([1; 3]);
+        let sharded = builder.build().unwrap();
         let ranks = on.len() as u64;
         let mut held = Oracle::new();
         // An empty map, and one in use, up to load 0.8.

@@ -34,7 +34,8 @@ macro_rules! on_groups {
 
 /// A map over a group, with a fixed seed of the owners.
 fn map<K: Key, V: Held>(on: &Group) -> ShardedMap<K, V> {
-    ShardedMap::with(on.ranks(), Some(5), |builder, _| builder.hash_seed(6)).unwrap()
+    let builder = ShardedMap::builder(on.ranks()).owner_seed(5);
+    builder.hash_seed(6).build().unwrap()
 }
 
 /// What one map has.
@@ -496,7 +497,8 @@ fn failures_of_one_device() {
     let kind = Kind {
         make: |ranks| {
             let first = keys::<u128>(0..40);
-            let map = Map::with(ranks, Some(5), |builder, _| builder.hash_seed(1)).unwrap();
+            let builder = Map::builder(ranks).owner_seed(5).hash_seed(1);
+            let map = builder.build().unwrap();
             map.insert(&first, &(0..40).collect::<Vec<u64>>()).unwrap();
             map.remove(&first[..10]).unwrap();
             map
@@ -625,7 +627,9 @@ fn files_are_those_of_maps_on_one_device() {
         one.insert(&batch, &values).unwrap();
         let mut bytes = Vec::new();
         assert_eq!(map.save_to(&mut bytes).unwrap(), batch.len() as u64);
-        let back = ShardedMap::<K, V>::load_from(on.ranks(), &bytes[..]).unwrap();
+        let back = ShardedMap::<K, V>::builder(on.ranks())
+            .load_from(&bytes[..])
+            .unwrap();
         let at = Map::<K, V>::builder(one.device())
             .load_from(&bytes[..])
             .unwrap();
@@ -635,7 +639,9 @@ fn files_are_those_of_maps_on_one_device() {
         // And the other way.
         let mut bytes = Vec::new();
         one.save_to(&mut bytes).unwrap();
-        let back = ShardedMap::<K, V>::load_from(on.ranks(), &bytes[..]).unwrap();
+        let back = ShardedMap::<K, V>::builder(on.ranks())
+            .load_from(&bytes[..])
+            .unwrap();
         assert!(back.get(&batch).unwrap() == one.get(&batch).unwrap());
     }
     on_groups!(body: [u32; 3] => f32, u128 => u64);

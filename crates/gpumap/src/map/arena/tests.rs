@@ -5,7 +5,7 @@ use super::Core;
 use super::gate::{Gate, Kind};
 use crate::sync::Mutex;
 use crate::testing::{on_each_back_end, on_every_device};
-use crate::{Device, Error, Map, Result};
+use crate::{Device, Error, Key, Map, Result, Value};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -74,8 +74,8 @@ fn who_waits_holds_newcomers_of_the_other_kind_back() {
     assert_eq!(*order.lock(), [Kind::Removes, Kind::Replaces]);
 }
 
-fn core_of<K, V>(map: &Map<K, V>) -> &Core {
-    match &map.store {
+fn core_of<K: Key, V: Value>(map: &Map<K, V>) -> &Core {
+    match &map.held.store {
         Store::Cells(core) => core,
         Store::Inline(_) | Store::Rows(_) => panic!("a map without cells"),
     }

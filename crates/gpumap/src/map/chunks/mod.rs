@@ -27,9 +27,8 @@ pub use chunk::Chunk;
 use pipeline::Pipeline;
 
 use super::storage::Store;
-use super::{Core, Key, Layout, Map, Value, arena};
+use super::{Core, Held, Key, Layout, Map, Place, Value, arena};
 use crate::error::Result;
-use crate::persist::Stored;
 
 /// # Dump in chunks
 impl<K: Key, V: Value> Map<K, V> {
@@ -78,14 +77,17 @@ impl<K: Key, V: Value> Map<K, V> {
                 "maps of the layout `Rows` have no `chunks`, which hold no lock between two of them: use `for_each_chunk`"
             );
         }
-        let of = match self.store() {
+        let of = match self.held.store() {
             Store::Inline(core) => Of::Inline(TableChunks::of(core, pairs)),
             Store::Cells(core) => Of::Cells(core, TableChunks::of(&core.ids, pairs)),
             Store::Rows(_) => unreachable!("the types choose the layout"),
         };
         Chunks { of }
     }
+}
 
+/// # Dump in chunks
+impl<K: Key, V: Value, P: Place> Map<K, V, P> {
     /// Hands all pairs to `take` in chunks of about `pairs`, until that fails: the form of [`chunks`](Self::chunks) that every map
     /// has, with the same contract while the map changes. `take` may use all verbs.
     ///
@@ -108,7 +110,7 @@ impl<K: Key, V: Value> Map<K, V> {
         pairs: usize,
         mut take: impl FnMut(&Chunk<K, V>) -> Result<()>,
     ) -> Result<()> {
-        self.give_chunks(pairs, &mut take)
+        self.held.give_chunks(pairs, &mut take)
     }
 }
 

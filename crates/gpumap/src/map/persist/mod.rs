@@ -3,9 +3,7 @@
 use std::io::{Read, Write};
 use std::path::Path;
 
-use super::storage::Store;
-use super::{Chunk, Growth, Key, Layout, Map, MapBuilder, TableChunks, Value};
-use crate::device::Device;
+use super::{Chunk, Growth, Held, Key, Layout, Map, MapBuilder, Place, Value};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
@@ -13,13 +11,12 @@ use crate::file::Header;
 #[cfg(doc)]
 use crate::file::{AtomicFile, FileError, Kind};
 use crate::persist::{self, Stored};
-use crate::rows::Growing;
 
 #[cfg(test)]
 mod tests;
 
 /// # Save and load
-impl<K: Key, V: Value> Map<K, V> {
+impl<K: Key, V: Value, P: Place> Map<K, V, P> {
     /// Saves all pairs to a file, and returns how many. [`load`](Self::load) reads it, on any
     /// device; the guide describes the format.
     ///
@@ -66,7 +63,7 @@ impl<K: Key, V: Value> Map<K, V> {
     /// or of a newer version is an error, and there is no map.
     ///
     /// The length of the file bounds the memory, whatever the header says. The table has room for the
-    /// pairs of the file. Only a map of a [fixed](Growth::Fixed) capacity gets the capacity in the header,
+    /// pairs of the file. On a device only a map of a [fixed](Growth::Fixed) capacity gets the capacity in the header,
     /// once all of the file has been read and found right. A header that asks for more than 16 slots for each
     /// pair in the file, and for more than 16 for each of the pairs of 1 MiB, by its capacity or by a load factor below 1/16, is
     /// refused with [`FileError::Slots`]. A pair counts for 16 bytes at least: the pairs of 1 MiB are 65,536, or
@@ -76,27 +73,18 @@ impl<K: Key, V: Value> Map<K, V> {
     /// # Errors
     /// [`Error::File`], [`Error::OutOfMemory`], [`Error::Driver`]; [`Error::Setting`] for a file
     /// that was made up.
-    pub fn load(device: &Device, path: impl AsRef<Path>) -> Result<Self> {
-        Self::builder(device).load_saved(path)
-    }
-
-    /// How it grows from now on; none is the default. One that does not grow was asked to have such a capacity.
-    fn set_growth(&mut self, growth: Option<Growth>, capacity: usize) {
-        let capacity = capacity.max(self.len());
-        match &mut self.store {
-            Store::Inline(core) => core.growth = growth.unwrap_or_default(),
-            Store::Cells(core) => core.set_growth(growth.unwrap_or_default()),
-            Store::Rows(core) => core.set_growing(Growing::of(growth, capacity)),
-        }
+    pub fn load(place: &P, path: impl AsRef<Path>) -> Result<Self> {
+        Self::builder(place).load_saved(path)
     }
 }
 
-impl<K: Key, V: Value> Stored<K, V> for Map<K, V> {
-    const HOLDS_LOCK: bool = matches!(Self::LAYOUT, Layout::Rows);
+impl<K: Key, V: Value, P: Place> Stored<K, V> for Map<K, V, P> {
+    const HOLDS_LOCK: bool = matches!(Layout::of::<K, V>(), Layout::Rows);
+
+    const KEEPS_GROWTH: bool = P::Map::<K, V>::KEEPS_GROWTH;
 
     fn header(&self) -> Header {
-        let header = Header::of_kinds::<K, V>(self.kinds, self.len() as u64);
-        self.storage().settings_in(header)
+        self.held.header()
     }
 
     fn give_chunks(
@@ -104,11 +92,7 @@ impl<K: Key, V: Value> Stored<K, V> for Map<K, V> {
         pairs: usize,
         give: &mut dyn FnMut(&Chunk<K, V>) -> Result<()>,
     ) -> Result<()> {
-        match self.store() {
-            Store::Inline(core) => TableChunks::of(core, pairs).try_for_each(|chunk| give(&chunk?)),
-            Store::Cells(core) => core.give_chunks(pairs, give),
-            Store::Rows(core) => core.give_chunks(pairs, give),
-        }
+        self.held.give_chunks(pairs, give)
     }
 
     fn pairs(&self) -> usize {
@@ -116,7 +100,7 @@ impl<K: Key, V: Value> Stored<K, V> for Map<K, V> {
     }
 }
 
-impl<K: Key, V: Value> MapBuilder<K, V> {
+impl<K: Key, V: Value, P: Place> MapBuilder<K, V, P> {
     /// Makes the map with the pairs of a file that [`Map::save`] wrote. The settings are the
     /// builder's; the capacity is enough for the pairs at least.
     ///
@@ -135,7 +119,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     ///
     /// # Errors
     /// Those of [`Map::load`] and of [`build`](Self::build).
-    pub fn load(self, path: impl AsRef<Path>) -> Result<Map<K, V>> {
+    pub fn load(self, path: impl AsRef<Path>) -> Result<Map<K, V, P>> {
         let (growth, capacity, kinds) = (self.growth, self.wish.capacity, self.kinds);
         let map = persist::load_pairs(path.as_ref(), kinds, |pairs| self.growing(pairs));
         map.map(|map| map.with_growth(growth, capacity))
@@ -145,18 +129,18 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     ///
     /// # Errors
     /// Those of [`Map::load`].
-    pub fn load_saved(self, path: impl AsRef<Path>) -> Result<Map<K, V>> {
-        if matches!(Map::<K, V>::LAYOUT, Layout::Rows) {
+    pub fn load_saved(self, path: impl AsRef<Path>) -> Result<Map<K, V, P>> {
+        if matches!(Layout::of::<K, V>(), Layout::Rows) {
             return self.load(path);
         }
         persist::load(
             path.as_ref(),
             self.kinds,
             |header, pairs| self.settings_of(header).growing(pairs),
-            |header, map: &mut Map<K, V>| {
+            |header, map: &mut Map<K, V, P>| {
                 let capacity = usize::try_from(persist::fixed_capacity(header));
                 let capacity = capacity.unwrap_or(usize::MAX);
-                map.set_growth(Some(header.growth), capacity);
+                map.held.set_growth(Some(header.growth), capacity);
                 match capacity > map.capacity() {
                     true => map.reserve(capacity.saturating_sub(map.len())),
                     false => Ok(()),
@@ -170,7 +154,7 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     ///
     /// # Errors
     /// As for [`load`](Self::load).
-    pub fn load_from(self, reader: impl Read) -> Result<Map<K, V>> {
+    pub fn load_from(self, reader: impl Read) -> Result<Map<K, V, P>> {
         let (growth, capacity, kinds) = (self.growth, self.wish.capacity, self.kinds);
         let map = persist::load_from(reader, kinds, |pairs| self.growing(pairs));
         map.map(|map| map.with_growth(growth, capacity))
@@ -185,17 +169,19 @@ impl<K: Key, V: Value> MapBuilder<K, V> {
     }
 
     /// An empty map for so many pairs at least, which grows whatever is set: the header of a file may be wrong.
-    pub(super) fn growing(mut self, pairs: usize) -> Result<Map<K, V>> {
+    pub(super) fn growing(mut self, pairs: usize) -> Result<Map<K, V, P>> {
         self.wish.capacity = self.wish.capacity.max(pairs);
         self.check()?;
-        self.growth = None;
+        if Map::<K, V, P>::KEEPS_GROWTH {
+            self.growth = None;
+        }
         self.build()
     }
 }
 
-impl<K: Key, V: Value> Map<K, V> {
+impl<K: Key, V: Value, P: Place> Map<K, V, P> {
     fn with_growth(mut self, growth: Option<Growth>, capacity: usize) -> Self {
-        self.set_growth(growth, capacity);
+        self.held.set_growth(growth, capacity);
         self
     }
 }

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io;
 
 use super::*;
+use crate::device::Device;
 use crate::error::Error;
 use crate::file::{FileError, Writer};
 use crate::testing::on_every_device;
