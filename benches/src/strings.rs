@@ -4,7 +4,7 @@
 use anyhow::{Result, ensure};
 use gpumap::rows::NO_ROW;
 use gpumap::strings::{StringColumn, Strings};
-use gpumap::{Buffer, StringRowMap};
+use gpumap::{Buffer, RowMap};
 
 use crate::bench::Bench;
 use crate::data::strided;
@@ -108,7 +108,7 @@ fn run_strings(bench: &mut Bench, kind: Kind, percent: usize) -> Result<()> {
     let number = |i: u64| strided(i, n as u64) % distinct;
     let all = 0..n as u64;
     let absent = (n as u64..2 * n as u64).map(kind.string);
-    let map = StringRowMap::builder(bench.device()).hash_seed(1);
+    let map = RowMap::<str>::builder(bench.device()).hash_seed(1);
     let map = map.capacity(distinct as usize).build()?;
     let mut strings = Rows {
         kind,
@@ -132,7 +132,7 @@ struct Rows<'a, 'b> {
     percent: usize,
     n: usize,
     distinct: u64,
-    map: StringRowMap,
+    map: RowMap<str>,
     keys: Column,
     absent: Column,
     told: Buffer<u32>,

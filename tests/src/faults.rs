@@ -23,8 +23,7 @@ use std::{process, thread};
 use gpumap::bytemuck::{Pod, bytes_of};
 use gpumap::primitives::{Count, GroupBy, Sum};
 use gpumap::{
-    Call, Error, Fault, Faults, Key, Map, MultiMap, Result, RowMap, StringRowMap, Value, Word,
-    WordKey,
+    Call, Error, Fault, Faults, Key, Map, MultiMap, Result, RowMap, Value, Word, WordKey,
 };
 
 use gpumap_kernels::kernels::Encoding;
@@ -105,7 +104,7 @@ impl<K: Pod> Subject for RowMap<K> {
     its_own!();
 }
 
-impl Subject for StringRowMap {
+impl Subject for RowMap<str> {
     /// Strings with their rows.
     fn contents(&self) -> Result<Contents> {
         let (keys, rows) = self.retrieve_all()?;

@@ -18,7 +18,7 @@ use crate::typed::{Answer, pair};
 /// A row map of strings; see `gpumap_rs.StringRowMap`. Rows are `i32`, of which -1 is that of an absent string.
 #[pyclass(frozen, module = "gpumap_rs._native")]
 pub struct StringRowMap {
-    map: gpumap::StringRowMap,
+    map: gpumap::RowMap<[u8]>,
 }
 
 #[pymethods]
@@ -32,7 +32,7 @@ impl StringRowMap {
         path: Option<PathBuf>,
     ) -> PyResult<Self> {
         let map = py.detach(|| {
-            let builder = gpumap::StringRowMap::builder(&opened(device)?);
+            let builder = gpumap::RowMap::<[u8]>::builder(&opened(device)?);
             let builder = builder.capacity(capacity).bytes(bytes);
             let map = match path {
                 Some(path) => builder.load(path),
@@ -76,7 +76,7 @@ impl StringRowMap {
     }
 
     fn reserve(&self, py: Python<'_>, more: usize, bytes: usize) -> PyResult<()> {
-        py.detach(|| self.map.reserve(more, bytes))
+        py.detach(|| self.map.reserve_bytes(more, bytes))
             .map_err(exception)
     }
 

@@ -1,4 +1,4 @@
-//! How often each word of a text comes. Words are the keys of a `StringRowMap`, so counts lie in a plain array, by row.
+//! How often each word of a text comes. Words are the keys of a `RowMap<str>`, so counts lie in a plain array, by row.
 //!
 //! `cargo run -p gpumap --example words -- FILE`, or without a file for this one.
 
@@ -7,7 +7,7 @@ use std::error::Error;
 use std::{env, fs};
 
 use gpumap::primitives::Primitives;
-use gpumap::{Device, StringRowMap};
+use gpumap::{Device, RowMap};
 
 /// Lines of a batch: a text of any length takes memory for one.
 const LINES: usize = 10_000;
@@ -29,7 +29,7 @@ fn count(text: &str) -> Result<(), Box<dyn Error>> {
     let words =
         |text| str::split(text, |c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
 
-    let rows = StringRowMap::new(&device)?;
+    let rows = RowMap::<str>::new(&device)?;
     let primitives = Primitives::new(&device);
     let mut counts = Vec::new();
     let lines: Vec<&str> = text.lines().collect();

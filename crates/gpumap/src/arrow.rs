@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`values`]: the numbers of a primitive array, without a copy | [`array`](array()): a primitive array of a vector, without a copy |
 //! | [`rows`]: the items of a fixed-size binary array, without a copy | [`rows_array`]: a fixed-size binary array of keys |
-//! | string and binary arrays as they are, for a [`StringRowMap`](crate::StringRowMap), without a copy | [`strings_array`], [`binary_array`]: a large one of strings, without a copy |
+//! | string and binary arrays as they are, for a [`RowMap<str>`](crate::RowMap), without a copy | [`strings_array`], [`binary_array`]: a large one of strings, without a copy |
 //! | | [`optional`]: a primitive array of what a lookup returns, absent keys null |
 //! | [`GroupBy::batch`]: the columns of a record batch, by name | [`group_by`], [`GroupBy::finish`]: a record batch |
 //!
@@ -112,10 +112,10 @@ pub fn rows_array<K: NoUninit>(keys: &[K]) -> FixedSizeBinaryArray {
 ///
 /// ```
 /// use arrow_array::{Array, StringArray};
-/// use gpumap::{Device, StringRowMap, arrow};
+/// use gpumap::{Device, RowMap, arrow};
 ///
 /// let words = StringArray::from(vec!["to", "be", "or", "not", "to", "be"]);
-/// let map = StringRowMap::new(&Device::cpu())?;
+/// let map = RowMap::<str>::new(&Device::cpu())?;
 /// assert_eq!(map.insert(&words)?, [0, 1, 2, 3, 0, 1]);
 /// let distinct = arrow::strings_array(map.keys()?)?;
 /// assert_eq!((distinct.len(), distinct.value(3)), (4, "not"));
@@ -707,7 +707,7 @@ mod tests {
 
     use super::*;
     use crate::error::ErrorKind;
-    use crate::{Map, RowMap, StringRowMap};
+    use crate::{Map, RowMap};
 
     fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
         RecordBatch::try_from_iter(columns).unwrap()
@@ -755,7 +755,7 @@ mod tests {
 
     #[test]
     fn string_arrays_are_batches() {
-        let map = StringRowMap::new(&Device::cpu()).unwrap();
+        let map = RowMap::<str>::new(&Device::cpu()).unwrap();
         let text: Vec<String> = (0..100)
             .map(|i| "x".repeat(i % 9) + &i.to_string())
             .collect();

@@ -25,8 +25,8 @@
 //! - **Keys** are plain data of 4 to 64 bytes, **values** of up to 256, your own types included ([`Key`], [`Value`]). Every bit
 //!   pattern is allowed: no key is set aside as a sentinel. The sizes choose how pairs lie in memory ([`Layout`]): keys and
 //!   values of 4 and 8 bytes side by side, in one trip to memory. With `()` for values a map is a [set](Map#sets).
-//! - If values are in arrays of your own, a [`RowMap`] has a dense row number for each key, and a [`StringRowMap`] for each
-//!   **string**.
+//! - If values are in arrays of your own, a [`RowMap`] has a dense row number for each key: plain data, or **strings** of any
+//!   length.
 //! - **Batches** are slices, vectors or arrays of the host, or [`Buffer`]s of the device
 //!   ([`Input`]). From the device to the device nothing is copied or allocated.
 //! - **Growth** is automatic ([`MapBuilder`] has the settings). A batch without enough memory is
@@ -229,7 +229,6 @@ pub use output::{Output, Sink};
 pub use rows::RowMap;
 pub use sharded::{ShardedMap, ShardedRowMap};
 pub use stream::Stream;
-pub use strings::StringRowMap;
 
 /// What kernels of your own work on a map with; they lend it by
 /// [`Map::launch_with`](crate::Map::launch_with).

@@ -50,6 +50,15 @@ impl<T: Pod> Sink<'_, T> {
     }
 }
 
+impl<T: Pod> Output<T> for Sink<'_, T> {
+    fn sink(&mut self) -> Sink<'_, T> {
+        match self {
+            Self::Host(slice) => Sink::Host(slice),
+            Self::Device(view) => Sink::Device(view.reborrow()),
+        }
+    }
+}
+
 impl<T: Pod> Output<T> for [T] {
     fn sink(&mut self) -> Sink<'_, T> {
         Sink::Host(self)

@@ -283,10 +283,14 @@ fn expect_slots<K, V>(header: &Header, pairs: u64) -> Result<(), FileError> {
 
 /// Opens a file, and says how many pairs its length has room for, if it has a length.
 pub(crate) fn open<K, V>(path: &Path) -> Result<(BufReader<File>, Option<u64>)> {
+    open_of(path, size_of::<K>() + size_of::<V>())
+}
+
+/// The same, of pairs of so many bytes.
+pub(crate) fn open_of(path: &Path, pair: usize) -> Result<(BufReader<File>, Option<u64>)> {
     let file = File::open(path).map_err(FileError::from)?;
     let metadata = file.metadata().map_err(FileError::from)?;
-    let pair = (size_of::<K>() + size_of::<V>()) as u64;
-    let most = metadata.is_file().then(|| metadata.len() / pair);
+    let most = metadata.is_file().then(|| metadata.len() / pair as u64);
     Ok((BufReader::with_capacity(1 << 16, file), most))
 }
 

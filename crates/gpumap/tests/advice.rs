@@ -11,8 +11,8 @@ use gpumap::primitives::{Count, GroupBy, Max, Mean, Min, Op, Primitives, Sum};
 use gpumap::sharded::Ranks;
 use gpumap::strings::StringColumn;
 use gpumap::{
-    Buffer, Device, Map, Merge, MultiMap, Number, Numeric, Result, ShardedMap, Stream,
-    StringRowMap, Word, element_type, floats,
+    Buffer, Device, Map, Merge, MultiMap, Number, Numeric, Result, RowMap, ShardedMap, Stream,
+    Word, element_type, floats,
 };
 
 /// Keys and values of a program's own.
@@ -60,7 +60,7 @@ fn keys() -> Result<()> {
 }
 
 fn strings_as_keys() -> Result<()> {
-    let map = StringRowMap::new(&Device::cpu())?;
+    let map = RowMap::<str>::new(&Device::cpu())?;
     assert_eq!(map.insert(&["word"])?, [0]);
     Ok(())
 }
@@ -136,7 +136,7 @@ fn outputs() -> Result<()> {
 }
 
 fn strings() -> Result<()> {
-    let map = StringRowMap::new(&Device::cpu())?;
+    let map = RowMap::<str>::new(&Device::cpu())?;
     let words = vec!["a".to_owned(), "b".to_owned()];
     assert_eq!(map.insert(&words)?, [0, 1]);
     assert_eq!(map.get(&words[1..])?, [Some(1)]);
@@ -253,7 +253,7 @@ const ADVICE: [(&str, Follow); 18] = [
         keys,
     ),
     (
-        "strings are what `gpumap::StringRowMap` is for",
+        "strings are what `gpumap::RowMap<str>` is for",
         strings_as_keys,
     ),
     (

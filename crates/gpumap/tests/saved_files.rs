@@ -9,8 +9,8 @@ use bytemuck::Pod;
 use gpumap::file::{FileError, Header, Kind, MAX_BLOCK_PAIRS, Reader, Writer};
 use gpumap::sharded::{Ranks, RowShard, devices};
 use gpumap::{
-    Device, Error, Key, Map, MultiMap, Number, Result, RowMap, ShardedMap, ShardedRowMap,
-    StringRowMap, Value, Word, WordKey,
+    Device, Error, Key, Map, MultiMap, Number, Result, RowMap, ShardedMap, ShardedRowMap, Value,
+    Word, WordKey,
 };
 
 fn device() -> Device {
@@ -111,7 +111,7 @@ fn files_of_every_earlier_version_load_with_a_warning_that_types_are_unknown() {
         .unwrap();
     assert_eq!((found, warnings), (vec![Some(2), None, Some(19)], 1));
 
-    let (strings, warnings) = warned(|| StringRowMap::load(&device, earlier("v5-strings")));
+    let (strings, warnings) = warned(|| RowMap::<str>::load(&device, earlier("v5-strings")));
     let found = strings.unwrap().get(&["abab", "ababab", "b"]).unwrap();
     assert_eq!((found, warnings), (vec![Some(2), None, None], 0));
 
@@ -470,22 +470,22 @@ fn maps_of_more_than_a_block_come_back_and_damage_of_the_second_is_found() {
     assert_eq!(back.count(&asked).unwrap(), multi.count(&asked).unwrap());
 
     let strings: Vec<String> = (0..MANY).map(|i| i.to_string()).collect();
-    let map = StringRowMap::new(&device).unwrap();
+    let map = RowMap::<str>::new(&device).unwrap();
     map.insert(&strings).unwrap();
     let mut bytes = Vec::new();
     map.save_to(&mut bytes).unwrap();
-    let back = StringRowMap::builder(&device)
+    let back = RowMap::<str>::builder(&device)
         .load_from(&bytes[..])
         .unwrap();
     let rows: Vec<_> = (0..MANY as u32).map(Some).collect();
     assert!(back.get(&strings).unwrap() == rows);
 
     let long: Vec<String> = (0..9).map(|i| i.to_string().repeat(4 << 20)).collect();
-    let map = StringRowMap::new(&device).unwrap();
+    let map = RowMap::<str>::new(&device).unwrap();
     map.insert(&long).unwrap();
     let mut bytes = Vec::new();
     map.save_to(&mut bytes).unwrap();
-    let back = StringRowMap::builder(&device)
+    let back = RowMap::<str>::builder(&device)
         .load_from(&bytes[..])
         .unwrap();
     assert_eq!(

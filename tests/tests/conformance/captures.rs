@@ -8,7 +8,6 @@ use std::time::Duration;
 use gpumap::primitives::{Op, Order, Predicate, Primitives};
 use gpumap::{
     Buffer, Error, Event, Map, Merge, MultiMap, Operation, PinnedBuffer, Result, RowMap, Stream,
-    StringRowMap,
 };
 use gpumap_tests::captures::{CapturedStream, Captures};
 use gpumap_tests::faults::Watchdog;
@@ -231,7 +230,7 @@ fn calls_on_a_captured_stream() {
         let multi = MultiMap::<u64, u64>::with_capacity(on.device(), 100).unwrap();
         let wide = Map::<u128, u64>::new(on.device()).unwrap();
         let rows = RowMap::<u128>::new(on.device()).unwrap();
-        let strings = StringRowMap::new(on.device()).unwrap();
+        let strings = RowMap::<str>::new(on.device()).unwrap();
         let words = ["one", "two", "three"];
         let event = Event::new(on.device()).unwrap();
         event.record(&other).unwrap();

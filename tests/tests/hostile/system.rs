@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use gpumap::file::FileError;
-use gpumap::{Device, Error, Map, MultiMap, RowMap, StringRowMap};
+use gpumap::{Device, Error, Map, MultiMap, RowMap};
 
 use crate::case;
 
@@ -100,7 +100,7 @@ case! { a_full_disk_is_an_error_and_the_map_goes_on within 30: || {
     rows.insert(&[1, 2]).unwrap();
     assert_eq!(io_error(&rows.save_to(&full).unwrap_err()), Some(libc::ENOSPC));
     assert_eq!(rows.insert(&[3]).unwrap(), [2]);
-    let strings = StringRowMap::new(&Device::cpu()).unwrap();
+    let strings = RowMap::<str>::new(&Device::cpu()).unwrap();
     strings.insert(&["a"]).unwrap();
     assert_eq!(io_error(&strings.save_to(&full).unwrap_err()), Some(libc::ENOSPC));
     let wide = Map::<u128, u64>::new(&Device::cpu()).unwrap();
@@ -186,18 +186,18 @@ case! { empty_files_and_batches within 30: || {
     assert!(is_file(MultiMap::<u64, u64>::load(&device, &path).unwrap_err()));
     assert!(is_file(Map::<u128, u64>::load(&device, &path).unwrap_err()));
     assert!(is_file(RowMap::<u64>::load(&device, &path).unwrap_err()));
-    assert!(is_file(StringRowMap::load(&device, &path).unwrap_err()));
+    assert!(is_file(RowMap::<str>::load(&device, &path).unwrap_err()));
 
     let map = Map::<u64, u64>::new(&device).unwrap();
     assert_eq!(map.insert(&[], &[]).unwrap(), 0);
     assert_eq!(map.get(&[]).unwrap(), []);
     assert_eq!(map.save(&path).unwrap(), 0);
     assert!(Map::<u64, u64>::load(&device, &path).unwrap().is_empty());
-    let strings = StringRowMap::new(&device).unwrap();
+    let strings = RowMap::<str>::new(&device).unwrap();
     assert_eq!(strings.insert(&[""; 0]).unwrap(), []);
     assert_eq!(strings.insert(&["", ""]).unwrap(), [0, 0]);
     assert_eq!(strings.save(&path).unwrap(), 1);
-    assert_eq!(StringRowMap::load(&device, &path).unwrap().get(&[""]).unwrap(), [Some(0)]);
+    assert_eq!(RowMap::<str>::load(&device, &path).unwrap().get(&[""]).unwrap(), [Some(0)]);
 } }
 
 case! { a_reader_that_stops_is_an_error_and_the_map_goes_on within 30: || {

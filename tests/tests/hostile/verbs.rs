@@ -13,9 +13,10 @@ use gpumap::map_ref::MapRef;
 use gpumap::op::{self, Execute};
 use gpumap::primitives::Predicate;
 use gpumap::sharded::{Ranks, ShardRow};
+use gpumap::strings::StringColumnMut;
 use gpumap::{
     Buffer, Device, Map, Merge, MultiMap, Operation, Result, RowMap, ShardedMap, ShardedRowMap,
-    Stream, StringRowMap, multi,
+    Stream, multi,
 };
 
 /// What a method does to its map.
@@ -60,7 +61,7 @@ macro_rules! for_each_kind {
         $do::<gpumap::MultiMap<u32, u32>>();
         $do::<gpumap::Map<u128, u64>>();
         $do::<gpumap::RowMap<u64>>();
-        $do::<gpumap::StringRowMap>();
+        $do::<gpumap::RowMap<str>>();
         $do::<gpumap::ShardedMap<u64, u64>>();
         $do::<gpumap::ShardedMap<u128, u64>>();
         $do::<gpumap::ShardedRowMap<u64>>();
@@ -509,8 +510,8 @@ impl Hostile for RowMap<u64> {
     }
 }
 
-impl Hostile for StringRowMap {
-    const NAME: &'static str = "StringRowMap";
+impl Hostile for RowMap<str> {
+    const NAME: &'static str = "RowMap<str>";
 
     fn make() -> Self {
         let map = Self::new(&device()).unwrap();
@@ -532,11 +533,17 @@ impl Hostile for StringRowMap {
             Looks get: |m| m.get(&["be", "not"]).map(drop);
             Looks get_into: |m| m.get_into(&["be", "not"], &mut [0; 2]);
             Looks keys: |m| m.keys().map(drop);
-            Looks keys_into: |m| m.keys_into(&mut [0; 9], &mut [0; 99]).map(drop);
+            Looks keys_into: |m| {
+                let (mut offsets, mut bytes) = ([0; 9], [0; 99]);
+                m.keys_into(&mut StringColumnMut::new(&mut offsets, &mut bytes)).map(drop)
+            };
             Looks retrieve_all: |m| m.retrieve_all().map(drop);
-            Looks retrieve_all_into:
-                |m| m.retrieve_all_into(&mut [0; 9], &mut [0; 99], &mut [0; 9]).map(drop);
-            Gives for_each_chunk: |m| m.for_each_chunk(1, |_, _| Ok(()));
+            Looks retrieve_all_into: |m| {
+                let (mut offsets, mut bytes) = ([0; 9], [0; 99]);
+                let mut places = StringColumnMut::new(&mut offsets, &mut bytes);
+                m.retrieve_all_into(&mut places, &mut [0; 9]).map(drop)
+            };
+            Gives for_each_chunk: |m| m.for_each_chunk(1, |_| Ok(()));
             Gives save: |m| m.save(file()).map(drop);
             Gives save_to: |m| m.save_to(io::sink()).map(drop);
             Looks on: |m| m.on(&stream()?).get(&["be", "not"])?.wait().map(drop);
@@ -550,7 +557,8 @@ impl Hostile for StringRowMap {
             Changes remove: |m| m.remove(&["that"]).map(drop);
             Changes compact: |m| m.compact().map(drop);
             Changes compact_into: |m| m.compact_into(&mut [0; 2_000]).map(drop);
-            Changes reserve: |m| m.reserve(1_000, 10_000);
+            Changes reserve: |m| m.reserve(1_000);
+            Changes reserve_bytes: |m| m.reserve_bytes(1_000, 10_000);
             Changes shrink_to_fit: |m| m.shrink_to_fit();
             Changes clear: |m| m.clear();
         }
@@ -558,7 +566,7 @@ impl Hostile for StringRowMap {
 
     fn callbacks() -> Vec<Callback<Self>> {
         callbacks! {
-            for_each_chunk, true, |m, work| m.for_each_chunk(1, |_, _| { work(); Ok(()) });
+            for_each_chunk, true, |m, work| m.for_each_chunk(1, |_| { work(); Ok(()) });
             save_to, true, |m, work| m.save_to(Calls(work)).map(drop);
         }
     }
@@ -683,7 +691,7 @@ fn each_method_is_here() {
     }
     add_all!(
         Map<u64, u64>, Map<u64, ()>, Map<u32, [u16; 7]>, MultiMap<u32, u32>,
-        Map<u128, u64>, RowMap<u64>, StringRowMap, ShardedMap<u64, u64>,
+        Map<u128, u64>, RowMap<u64>, RowMap<str>, ShardedMap<u64, u64>,
         ShardedMap<u128, u64>, ShardedRowMap<u64>
     );
     let kinds: BTreeSet<&str> = known.iter().map(|(kind, _)| *kind).collect();

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gpumap::sharded::{GroupError, Ranks};
-use gpumap::{Device, Error, Map, RowMap, ShardedMap, StringRowMap};
+use gpumap::{Device, Error, Map, RowMap, ShardedMap};
 
 use crate::verbs::{Callback, Hostile, Kind, Verb};
 use crate::{case, for_each_kind};
@@ -177,7 +177,7 @@ case! { lookups_beside_a_slow_save_and_a_waiting_removal within 20: || {
         |m| m.remove(&[1]).map(drop),
         |m| m.get(&[1, 2]).map(|found| assert_eq!(found, [Some(0), Some(1)])),
     ]);
-    let strings = StringRowMap::new(&device).unwrap();
+    let strings = RowMap::<str>::new(&device).unwrap();
     strings.insert(&["a", "b"]).unwrap();
     third_party(&strings, |m, to| m.save_to(to), [
         |m| m.remove(&["a"]).map(drop),

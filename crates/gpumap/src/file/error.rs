@@ -75,16 +75,16 @@ pub enum FileError {
     /// It is not of a [`RowMap`](crate::RowMap), and was to be loaded into one.
     #[error("has the pairs of a map, and not the rows of a RowMap: load it into a map of its kind")]
     NoRows,
-    /// It has strings as keys, those of a [`StringRowMap`](crate::StringRowMap), and was to be loaded into another map.
-    #[error("has strings as keys: load it into a StringRowMap")]
+    /// It has strings as keys, those of a [`RowMap<str>`](crate::RowMap), and was to be loaded into another map.
+    #[error("has strings as keys: load it into a row map of strings")]
     Strings,
-    /// Its keys are no strings, and it was to be loaded into a [`StringRowMap`](crate::StringRowMap).
+    /// Its keys are no strings, and it was to be loaded into a [`RowMap<str>`](crate::RowMap).
     #[error(
-        "has keys of one size, and not the strings of a StringRowMap: load it into a map of its kind"
+        "has keys of one size, and not the strings of a row map: load it into a map of its kind"
     )]
     NoStrings,
-    /// Its header says that there were many more rows than keys: [`RowMap::load`](crate::RowMap::load) and
-    /// [`StringRowMap::load`](crate::StringRowMap::load) take no memory on its word alone.
+    /// Its header says that there were many more rows than keys: [`RowMap::load`](crate::RowMap::load) takes
+    /// no memory on its word alone.
     #[error(
         "has rows below {rows}, and load makes {most} at most for its keys: load it with the map's builder(..).capacity({rows}).load(..) or ShardedRowMap::load_with, or call compact before the map is saved"
     )]

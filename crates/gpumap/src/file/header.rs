@@ -52,12 +52,11 @@ pub struct Header {
     pub key_kind: Option<Kind>,
     /// What the values are. None of an [`Map`](crate::Map) and a [`RowMap`](crate::RowMap) in version 6 or earlier.
     pub value_kind: Option<Kind>,
-    /// Whether the values are the rows of a [`RowMap`](crate::RowMap) or a [`StringRowMap`](crate::StringRowMap), each once,
-    /// from the first on.
+    /// Whether the values are the rows of a [`RowMap`](crate::RowMap), each once, from the first on.
     pub is_rows: bool,
     /// Whose rows they are, if they are those of one rank of a group.
     pub part: Option<GroupPart>,
-    /// Whether keys are strings of any length, those of a [`StringRowMap`](crate::StringRowMap). A [`Reader`](super::Reader)
+    /// Whether keys are strings of any length, those of a [`RowMap<str>`](crate::RowMap). A [`Reader`](super::Reader)
     /// refuses such a file.
     pub has_strings: bool,
     /// Whether a key may have several pairs, as in a [`MultiMap`](crate::MultiMap).

@@ -40,7 +40,7 @@ use super::merge::Number;
     message = "`{Self}` is not a key of a map: keys are plain data of 4 to 64 bytes",
     label = "not a key of a map",
     note = "use an integer, an array of them, or a `#[repr(C)]` type of your own that derives `bytemuck::Pod` (`u32` for `char`)",
-    note = "strings are what `gpumap::StringRowMap` is for"
+    note = "strings are what `gpumap::RowMap<str>` is for"
 )]
 pub trait Key: Pod + Send + Sync {}
 

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use bytemuck::Pod;
 
 use super::core::Core;
-use super::{Growing, KeyForm, RowMap, key_bytes};
+use super::{Growing, RowKey, RowMap, RowStore};
 use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
@@ -22,23 +22,25 @@ use crate::map::{Growth, random_seed};
 /// # Ok::<(), gpumap::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct RowMapBuilder<K> {
+pub struct RowMapBuilder<K: ?Sized> {
     device: Device,
-    pub(super) capacity: usize,
+    pub(crate) capacity: usize,
+    pub(crate) bytes: usize,
     seed: Option<u64>,
     growth: Option<Growth>,
     pub(super) key_kind: Kind,
-    _key: PhantomData<fn(K)>,
+    _key: PhantomData<fn(&K)>,
 }
 
-impl<K: Pod> RowMapBuilder<K> {
+impl<K: RowKey + ?Sized> RowMapBuilder<K> {
     pub(super) fn new(device: &Device) -> Self {
         Self {
             device: device.clone(),
             capacity: 0,
+            bytes: 0,
             seed: None,
             growth: None,
-            key_kind: Kind::of::<K>(),
+            key_kind: K::kind(),
             _key: PhantomData,
         }
     }
@@ -78,13 +80,6 @@ impl<K: Pod> RowMapBuilder<K> {
         self
     }
 
-    /// What the keys are, which saved files say; see [`MapBuilder::key_kind`](crate::MapBuilder::key_kind).
-    #[must_use]
-    pub fn key_kind(mut self, kind: Kind) -> Self {
-        self.key_kind = kind;
-        self
-    }
-
     /// Makes the map, empty.
     ///
     /// # Errors
@@ -93,12 +88,20 @@ impl<K: Pod> RowMapBuilder<K> {
     pub fn build(self) -> Result<RowMap<K>> {
         self.growth.map_or(Ok(()), Growth::check)?;
         let seed = self.seed.unwrap_or_else(random_seed);
-        let form = KeyForm::Data(key_bytes::<K>());
-        let core = Core::new(&self.device, form, self.capacity, seed)?;
+        let core = Core::new(&self.device, K::FORM, self.capacity, seed)?;
+        let core = core.growing(Growing::of(self.growth, self.capacity));
         Ok(RowMap {
-            core: core.growing(Growing::of(self.growth, self.capacity)),
+            store: K::Store::of(core, self.bytes, seed)?,
             key_kind: self.key_kind,
-            _key: PhantomData,
         })
+    }
+}
+
+impl<K: Pod> RowMapBuilder<K> {
+    /// What the keys are, which saved files say; see [`MapBuilder::key_kind`](crate::MapBuilder::key_kind).
+    #[must_use]
+    pub fn key_kind(mut self, kind: Kind) -> Self {
+        self.key_kind = kind;
+        self
     }
 }

@@ -23,7 +23,7 @@ use crate::device::Device;
 use crate::error::{Error, Result, expect_room};
 use crate::lock::{Lock, ReadGuard, WriteGuard};
 use crate::map::{Arrays, KEY_ALIGN, MapState, OwnState};
-use crate::output::{Output, Sink};
+use crate::output::Sink;
 use crate::poison;
 use crate::scratch::{ScratchPool, ScratchRole, Workspace, address_of};
 use crate::stream::Stream;
@@ -668,19 +668,26 @@ impl Core {
         scratch.fetch(output, len)
     }
 
-    /// All keys in the order of their rows, into memory of the caller. Returns how many there are.
-    pub fn keys_into(&self, sink: Sink<'_, u8>) -> Result<usize> {
+    /// All keys in the order of their rows, and these if they are wanted, into memory of the caller. Returns how many there are.
+    pub fn dump_to(&self, keys: Sink<'_, u8>, rows: Option<Sink<'_, u32>>) -> Result<usize> {
         let mut scratch = self.scratch.take()?;
-        let table = self.table.read();
-        self.expect_sound()?;
+        let table = self.shared()?;
         let len = self.len();
-        expect_room(len, sink.len() / self.key_bytes)?;
+        let places = keys.len() / self.key_bytes;
+        let most = rows.as_ref().map_or(places, |rows| rows.len().min(places));
+        expect_room(len, most)?;
         let bytes = len * self.key_bytes;
-        let mut target = scratch.host_target(ScratchRole::FirstOutput, sink, bytes)?;
-        // SAFETY: a target for all keys.
-        unsafe { self.dump(&mut scratch, &table, target.as_mut_ptr(), ptr::null_mut()) }?;
+        let mut keys = scratch.host_target(ScratchRole::FirstOutput, keys, bytes)?;
+        let rows = rows.map(|rows| scratch.host_target(ScratchRole::SecondOutput, rows, len));
+        let mut rows = rows.transpose()?;
+        let of_rows = rows
+            .as_mut()
+            .map_or(ptr::null_mut(), |rows| rows.as_mut_ptr());
+        // SAFETY: targets for all keys and rows.
+        unsafe { self.dump(&mut scratch, &table, keys.as_mut_ptr(), of_rows) }?;
         scratch.wait()?;
-        scratch.copy_to_host(target, bytes)?;
+        scratch.copy_to_host(keys, bytes)?;
+        rows.map_or(Ok(()), |rows| scratch.copy_to_host(rows, len))?;
         Ok(len)
     }
 
@@ -691,20 +698,6 @@ impl Core {
         self.expect_sound()?;
         let len = self.len();
         scratch.collect_pairs(len, len, |scratch, to, _| {
-            self.dump_pairs(scratch, &table, to)
-        })
-    }
-
-    /// The same, into memory of the caller. Returns how many there are.
-    pub fn retrieve_all_into<K: bytemuck::Pod>(
-        &self,
-        keys: &mut (impl Output<K> + ?Sized),
-        rows: &mut (impl Output<u32> + ?Sized),
-    ) -> Result<usize> {
-        let mut scratch = self.scratch.take()?;
-        let table = self.table.read();
-        self.expect_sound()?;
-        scratch.copy_pairs_to_host(keys, rows, self.len(), |scratch, to, _| {
             self.dump_pairs(scratch, &table, to)
         })
     }

@@ -3,38 +3,35 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use bytemuck::Pod;
-
-use super::RowMap;
+use super::{RowBatch, RowKey, RowMap, RowView};
 use crate::array::ArrayMut;
-use crate::buffer::{BufferView, BufferViewMut};
+use crate::buffer::BufferViewMut;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::{Result, expect_room};
-use crate::input::Source;
 #[cfg(doc)]
 use crate::map::Graph;
-use crate::map::{Batch, Kind, Launches, Operands, Pending, Steps};
+use crate::map::{Launches, Pending, Steps};
 use crate::output::Sink;
 use crate::stream::Stream;
 
 /// Several lookups of a [`RowMap`] on a stream, launched together, as those of a [`Graph`]: recorded each time, and captured
 /// when buffers or lengths are others than before, or the map has changed its memory. Made by [`RowMap::graph`].
-pub struct RowGraph<'m, K> {
+pub struct RowGraph<'m, K: ?Sized> {
     launches: Launches<'m>,
-    _key: PhantomData<fn(K)>,
+    _key: PhantomData<fn(&K)>,
 }
 
 /// The lookups of one launch of a [`RowGraph`]; made by [`RowGraph::record`]. It borrows their buffers until it is
 /// [launched](Self::launch) or dropped.
 #[must_use = "lookups are done when they are launched"]
-pub struct RowRecording<'b, 'm, K> {
+pub struct RowRecording<'b, 'm, K: ?Sized> {
     steps: Steps<'b, 'm>,
-    _key: PhantomData<fn(K)>,
+    _key: PhantomData<fn(&K)>,
 }
 
 /// # Graphs
-impl<K: Pod> RowMap<K> {
+impl<K: RowKey + ?Sized> RowMap<K> {
     /// Lookups that are launched together, in the order of a stream.
     ///
     /// ```
@@ -59,13 +56,13 @@ impl<K: Pod> RowMap<K> {
     /// ```
     pub fn graph(&self, stream: &Stream) -> RowGraph<'_, K> {
         RowGraph {
-            launches: Launches::new(&self.core, stream),
+            launches: Launches::new(self.core(), stream),
             _key: PhantomData,
         }
     }
 }
 
-impl<'m, K> RowGraph<'m, K> {
+impl<'m, K: ?Sized> RowGraph<'m, K> {
     /// Begins to record the lookups of one launch.
     pub fn record<'b>(&'b mut self) -> RowRecording<'b, 'm, K> {
         RowRecording {
@@ -80,30 +77,24 @@ impl<'m, K> RowGraph<'m, K> {
     }
 }
 
-impl<'b, K: Pod> RowRecording<'b, '_, K> {
+impl<'b, K: RowKey + ?Sized> RowRecording<'b, '_, K> {
     /// [`RowMap::get_into`], to be launched.
     ///
     /// # Errors
     /// [`Error::OutputTooSmall`]; [`Error::WrongDevice`], also for the stream of the graph.
     pub fn get_into(
         &mut self,
-        keys: impl Into<BufferView<'b, K>>,
+        keys: impl RowView<'b, K>,
         rows: impl Into<BufferViewMut<'b, u32>>,
     ) -> Result<()> {
-        let (keys, rows) = (keys.into(), rows.into());
-        expect_room(keys.len(), rows.len())?;
-        let batch = Batch {
-            kind: Kind::Get,
-            keys: Source::Device(keys).into(),
-            values: Operands::NONE,
-            default: 0,
-        };
+        let (batch, rows) = (keys.keys().lookup(), rows.into());
+        expect_room(batch.len(), rows.len())?;
         let rows = ArrayMut::from(Sink::Device(rows));
         self.steps.add(batch, [Some(rows), None])
     }
 }
 
-impl<K> RowRecording<'_, '_, K> {
+impl<K: ?Sized> RowRecording<'_, '_, K> {
     /// Launches all lookups, in the order of the graph's stream, after what was queued before on the streams of their
     /// buffers, which are ordered after the launch. Returns before the device is done, unless keys do not lie at a multiple of 4 bytes.
     ///
@@ -114,13 +105,13 @@ impl<K> RowRecording<'_, '_, K> {
     }
 }
 
-impl<K> fmt::Debug for RowGraph<'_, K> {
+impl<K: ?Sized> fmt::Debug for RowGraph<'_, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("RowGraph").field(&self.launches).finish()
     }
 }
 
-impl<K> fmt::Debug for RowRecording<'_, '_, K> {
+impl<K: ?Sized> fmt::Debug for RowRecording<'_, '_, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("RowRecording").field(&self.steps).finish()
     }

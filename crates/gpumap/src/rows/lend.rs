@@ -83,7 +83,7 @@ impl<K: Pod> RowMap<K> {
         stream: &Stream,
         launch: impl FnOnce(RowRef<K>) -> Result<()>,
     ) -> Result<()> {
-        self.core.lend(stream, launch)
+        self.core().lend(stream, launch)
     }
 }
 

@@ -5,25 +5,26 @@ mod claims;
 mod core;
 mod graph;
 mod growing;
+mod key;
 mod keys;
 mod lend;
 mod on_stream;
 mod persist;
+mod store;
 mod table;
 
 use std::fmt;
-use std::marker::PhantomData;
-
-use bytemuck::Pod;
 
 pub use builder::RowMapBuilder;
 pub(crate) use claims::{Claims, Told, grid};
 pub use gpumap_kernels::rows::{NO_ROW, RowRef, WideRef, WideValue};
 pub use graph::{RowGraph, RowRecording};
 pub(crate) use growing::Growing;
+pub(crate) use key::{Keyed, Moved, RowBatch, RowStore, Take};
+pub use key::{RowInput, RowKey, RowOutput, RowView};
 pub(crate) use keys::{KeyForm, Keys, key_bytes, one_zero_and_nan};
+pub(crate) use on_stream::RowMemory;
 pub use on_stream::RowsOnStream;
-pub(crate) use on_stream::{RowMemory, or_none};
 pub(crate) use persist::{expect_part, row_kinds};
 pub(crate) use table::{Slots, expect_at_most};
 
@@ -35,8 +36,8 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::error::Result;
 use crate::file::Kind;
-use crate::input::Input;
 use crate::map::Chunk;
+use crate::memory::{host_collect, host_zeroed};
 use crate::output::Output;
 
 /// A dense row number for each key, in the memory of a device: 0, 1, 2 and so on, in the order in which keys first come. Keys are compared
@@ -103,15 +104,14 @@ use crate::output::Output;
 /// whole, with the map as it was. There are up to 2^31 rows, and up to 2^31 - 1 keys in a batch. The memory of removed keys and their rows is used again after `compact`.
 ///
 /// The hash is seeded, and not cryptographic. Keys with one hash are told apart by their bits, and cost time only.
-pub struct RowMap<K: Pod> {
-    core: Core,
+pub struct RowMap<K: RowKey + ?Sized> {
+    store: K::Store,
     /// What saved files say that the keys are.
     key_kind: Kind,
-    _key: PhantomData<fn(K)>,
 }
 
 /// # Create
-impl<K: Pod> RowMap<K> {
+impl<K: RowKey + ?Sized> RowMap<K> {
     /// A map without room, which grows as keys come.
     ///
     /// # Errors
@@ -133,23 +133,26 @@ impl<K: Pod> RowMap<K> {
         RowMapBuilder::new(device)
     }
 
-    /// The map without the type of its keys.
+    /// Its memory.
+    pub(crate) fn store(&self) -> &K::Store {
+        &self.store
+    }
+
+    /// What numbers its keys.
     pub(crate) fn core(&self) -> &Core {
-        &self.core
+        self.store.core()
     }
 }
 
 /// # Insert
-impl<K: Pod> RowMap<K> {
+impl<K: RowKey + ?Sized> RowMap<K> {
     /// The row of each key. Keys that are absent get the next ones.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`], or [`Error::Full`] if the map does not grow: it is as it was.
     /// [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
-    pub fn insert(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<u32>> {
-        let mut rows = crate::memory::host_zeroed(keys.source().len())?;
-        self.insert_into(keys, &mut rows)?;
-        Ok(rows)
+    pub fn insert(&self, keys: &(impl RowInput<K> + ?Sized)) -> Result<Vec<u32>> {
+        keys.with_keys(|keys| insert::<K>(&self.store, keys))
     }
 
     /// The row of each key, into memory of the host or of the device: `rows[i]` is that of `keys[i]`. Returns how many keys
@@ -170,11 +173,11 @@ impl<K: Pod> RowMap<K> {
     /// [`Error::OutputTooSmall`] if there are fewer places than keys; else as for [`insert`](Self::insert).
     pub fn insert_into(
         &self,
-        keys: &(impl Input<K> + ?Sized),
+        keys: &(impl RowInput<K> + ?Sized),
         rows: &mut (impl Output<u32> + ?Sized),
     ) -> Result<usize> {
         let rows = ArrayMut::from(rows.sink());
-        self.core.insert(keys.source().into(), [Some(rows), None])
+        keys.with_keys(|keys| self.store.insert(keys, [Some(rows), None]))
     }
 
     /// As [`insert_into`](Self::insert_into), and says which keys were new: `new[i]` is 1 at the first occurrence of a key
@@ -194,26 +197,29 @@ impl<K: Pod> RowMap<K> {
     /// As for [`insert_into`](Self::insert_into).
     pub fn insert_with_outcome_into(
         &self,
-        keys: &(impl Input<K> + ?Sized),
+        keys: &(impl RowInput<K> + ?Sized),
         rows: &mut (impl Output<u32> + ?Sized),
         new: &mut (impl Output<u8> + ?Sized),
     ) -> Result<usize> {
         let outputs = [Some(rows.sink().into()), Some(new.sink().into())];
-        self.core.insert(keys.source().into(), outputs)
+        keys.with_keys(|keys| self.store.insert(keys, outputs))
     }
 }
 
 /// # Look up
-impl<K: Pod> RowMap<K> {
+impl<K: RowKey + ?Sized> RowMap<K> {
     /// The row of each key, or none.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
-    pub fn get(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<Option<u32>>> {
-        let mut rows = crate::memory::host_zeroed(keys.source().len())?;
-        self.get_into(keys, &mut rows)?;
-        let there = |row| (row != NO_ROW).then_some(row);
-        crate::memory::host_collect(rows.into_iter().map(there))
+    pub fn get(&self, keys: &(impl RowInput<K> + ?Sized)) -> Result<Vec<Option<u32>>> {
+        keys.with_keys(|keys| {
+            let mut rows: Vec<u32> = host_zeroed(keys.count())?;
+            let places = ArrayMut::from(rows.sink());
+            self.store.get(keys, [Some(places), None])?;
+            let there = |row| (row != NO_ROW).then_some(row);
+            host_collect(rows.into_iter().map(there))
+        })
     }
 
     /// The row of each key, into memory of the host or of the device: `rows[i]` is that of `keys[i]`, or [`NO_ROW`].
@@ -233,32 +239,31 @@ impl<K: Pod> RowMap<K> {
     /// [`Error::OutputTooSmall`] if there are fewer places than keys; else as for [`get`](Self::get).
     pub fn get_into(
         &self,
-        keys: &(impl Input<K> + ?Sized),
+        keys: &(impl RowInput<K> + ?Sized),
         rows: &mut (impl Output<u32> + ?Sized),
     ) -> Result<()> {
         let rows = ArrayMut::from(rows.sink());
-        self.core.get(keys.source().into(), [Some(rows), None])
+        keys.with_keys(|keys| self.store.get(keys, [Some(rows), None]))
     }
 }
 
 /// # Dump
-impl<K: Pod> RowMap<K> {
+impl<K: RowKey + ?Sized> RowMap<K> {
     /// All keys, in the order of their rows. If none was removed since the last [`compact`](Self::compact), the key of row
     /// `i` is at place `i`; else [`retrieve_all`](Self::retrieve_all) says which rows they have.
     ///
     /// # Errors
     /// As for [`get`](Self::get).
-    pub fn keys(&self) -> Result<Vec<K>> {
-        self.core.keys()
+    pub fn keys(&self) -> Result<K::Column> {
+        self.store.dump(false).map(|(keys, _)| keys)
     }
 
     /// All keys, in the order of their rows, into memory of the host or of the device. Returns how many there are.
     ///
     /// # Errors
     /// [`Error::OutputTooSmall`], before anything is written; else as for [`get`](Self::get).
-    pub fn keys_into(&self, keys: &mut (impl Output<K> + ?Sized)) -> Result<usize> {
-        self.core
-            .keys_into(ArrayMut::from(keys.sink()).into_bytes())
+    pub fn keys_into(&self, keys: &mut (impl RowOutput<K> + ?Sized)) -> Result<usize> {
+        self.store.dump_to(keys.places(), None)
     }
 
     /// All keys, in the order of their rows, and the row of each.
@@ -274,8 +279,8 @@ impl<K: Pod> RowMap<K> {
     ///
     /// # Errors
     /// As for [`get`](Self::get).
-    pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<u32>)> {
-        self.core.retrieve_all()
+    pub fn retrieve_all(&self) -> Result<(K::Column, Vec<u32>)> {
+        self.store.dump(true)
     }
 
     /// All keys, in the order of their rows, and the row of each, into memory of the host or of the device. Returns how many
@@ -285,10 +290,10 @@ impl<K: Pod> RowMap<K> {
     /// As for [`keys_into`](Self::keys_into).
     pub fn retrieve_all_into(
         &self,
-        keys: &mut (impl Output<K> + ?Sized),
+        keys: &mut (impl RowOutput<K> + ?Sized),
         rows: &mut (impl Output<u32> + ?Sized),
     ) -> Result<usize> {
-        self.core.retrieve_all_into(keys, rows)
+        self.store.dump_to(keys.places(), Some(rows.sink()))
     }
 
     /// Hands all keys with their rows to `take`, in the order of rows and in chunks of at most `keys`, until that fails. Calls
@@ -316,13 +321,12 @@ impl<K: Pod> RowMap<K> {
         keys: usize,
         mut take: impl FnMut(&Chunk<K, u32>) -> Result<()>,
     ) -> Result<()> {
-        let mut held = self.core.hold()?;
-        held.give(keys, &mut |keys, rows| take(&Chunk::of((keys, rows))))
+        self.store.give(keys, &mut take)
     }
 }
 
 /// # Remove
-impl<K: Pod> RowMap<K> {
+impl<K: RowKey + ?Sized> RowMap<K> {
     /// Removes keys. Returns how many were present; one that is repeated counts once. Their rows have no key any more, and no
     /// other key gets them before [`compact`](Self::compact).
     ///
@@ -339,8 +343,8 @@ impl<K: Pod> RowMap<K> {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`]: the map is as it was. [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
-    pub fn remove(&self, keys: &(impl Input<K> + ?Sized)) -> Result<usize> {
-        self.core.remove(keys.source().into())
+    pub fn remove(&self, keys: &(impl RowInput<K> + ?Sized)) -> Result<usize> {
+        keys.with_keys(|keys| self.store.remove(keys))
     }
 
     /// Removes all keys. The map keeps its room, and is sound again if it was [poisoned](Error::Poisoned).
@@ -348,12 +352,12 @@ impl<K: Pod> RowMap<K> {
     /// # Errors
     /// [`Error::Driver`].
     pub fn clear(&self) -> Result<()> {
-        self.core.clear()
+        self.store.clear()
     }
 }
 
 /// # Make rows dense
-impl<K: Pod> RowMap<K> {
+impl<K: RowKey + ?Sized> RowMap<K> {
     /// Gives the keys the rows 0, 1, 2 and so on, in the order of the rows that they had. Returns these: the key of row `i`
     /// had row `old[i]`, so arrays follow by `values[i] = values[old[i]]`, from the first row on.
     ///
@@ -377,7 +381,8 @@ impl<K: Pod> RowMap<K> {
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::Poisoned`], [`Error::Driver`]: the map is as it was.
     pub fn compact(&self) -> Result<Vec<u32>> {
-        self.core.compact(|| Ok(()))
+        let compact = |moved: Moved<'_>| self.core().compact_by(moved, || Ok(()));
+        self.store.compacting(compact)
     }
 
     /// As [`compact`](Self::compact), with the rows that the keys had into memory of the host or of the device. Returns how
@@ -386,15 +391,17 @@ impl<K: Pod> RowMap<K> {
     /// # Errors
     /// [`Error::OutputTooSmall`] if there are fewer places than keys; else as for [`compact`](Self::compact).
     pub fn compact_into(&self, old: &mut (impl Output<u32> + ?Sized)) -> Result<usize> {
-        self.core.compact_into(old.sink(), || Ok(()))
+        let old = old.sink();
+        let compact = |moved: Moved<'_>| self.core().compact_into_by(old, moved, || Ok(()));
+        self.store.compacting(compact)
     }
 }
 
 /// # Size and memory
-impl<K: Pod> RowMap<K> {
+impl<K: RowKey + ?Sized> RowMap<K> {
     /// How many keys there are.
     pub fn len(&self) -> usize {
-        self.core.len()
+        self.core().len()
     }
 
     /// Whether there are none.
@@ -405,12 +412,12 @@ impl<K: Pod> RowMap<K> {
     /// How many rows were given out since the map was last compacted or cleared: all rows are less, so arrays of the caller
     /// need as many places. As many as there are keys, unless some were removed.
     pub fn row_bound(&self) -> usize {
-        self.core.rows()
+        self.core().rows()
     }
 
     /// What [`row_bound`](Self::row_bound) can become without more memory.
     pub fn capacity(&self) -> usize {
-        self.core.capacity()
+        self.core().capacity()
     }
 
     /// Makes room for `more` rows beyond those that were given out, also in a map that does not grow by itself.
@@ -418,7 +425,7 @@ impl<K: Pod> RowMap<K> {
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`]: the map is as it was. [`Error::Poisoned`], [`Error::Driver`].
     pub fn reserve(&self, more: usize) -> Result<()> {
-        self.core.reserve(more)
+        self.store.reserve(more, 0)
     }
 
     /// Gives back the memory that the rows given out do not need: after [`compact`](Self::compact), what the keys do not need. Calls
@@ -438,21 +445,29 @@ impl<K: Pod> RowMap<K> {
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::Poisoned`], [`Error::Driver`]: the map has its rows, and some of the memory may be given back.
     pub fn shrink_to_fit(&self) -> Result<()> {
-        self.core.shrink_to_fit()
+        self.store.shrink_to_fit()
     }
 
     /// Frees the scratch memory that no call is using; see [`Map::trim`](crate::Map::trim).
     pub fn trim(&self) {
-        self.core.scratch.trim();
+        self.core().scratch.trim();
     }
 
     /// The device it lives on.
     pub fn device(&self) -> &Device {
-        &self.core.device
+        &self.core().device
     }
 }
 
-impl<K: Pod> fmt::Debug for RowMap<K> {
+/// The row of each key, for the host.
+fn insert<K: RowKey + ?Sized>(store: &K::Store, keys: key::Keys<'_, K>) -> Result<Vec<u32>> {
+    let mut rows: Vec<u32> = host_zeroed(keys.count())?;
+    let places = ArrayMut::from(rows.sink());
+    store.insert(keys, [Some(places), None])?;
+    Ok(rows)
+}
+
+impl<K: RowKey + ?Sized> fmt::Debug for RowMap<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RowMap")
             .field("device", self.device())

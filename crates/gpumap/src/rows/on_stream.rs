@@ -1,6 +1,5 @@
 //! [`RowsOnStream`]: the rows of keys in the order of a stream.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::{fmt, ptr};
 
@@ -10,21 +9,22 @@ use gpumap_kernels::rows::StringRef;
 
 use super::core::Core;
 use super::table::Table;
-use super::{Keys, NO_ROW, RowMap};
+use super::{Keys, NO_ROW, RowBatch, RowInput, RowKey, RowMap, RowStore, insert};
 use crate::array::ArrayMut;
 use crate::buffer::BufferViewMut;
 use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::{Result, expect_room};
-use crate::input::Input;
 use crate::lock::ReadGuard;
 use crate::map::{
-    Batch, Command, Kind, MapMemory, MapState, Operands, Outputs, Pair, Pending, Queue, Receiver,
+    Batch, Command, Kind, MapMemory, MapState, Outputs, Pair, Pending, Queue, Receiver,
     StreamReceiver, Wanted,
 };
 use crate::memory::host_collect;
-use crate::op::{self, Collector, Make};
+#[cfg(doc)]
+use crate::op::Make;
+use crate::op::{self, Collector};
 use crate::output::Output;
 use crate::scratch::{ScratchPool, Workspace};
 use crate::stream::{LaunchOn, Stream};
@@ -41,14 +41,13 @@ use crate::stream::{LaunchOn, Stream};
 /// [`Buffer`](crate::Buffer) a queued call returns at once; keys of the host are copied first, which is waited for.
 ///
 /// What changes the map, or frees it, waits for the lookups that are queued.
-#[derive(Clone)]
-pub struct RowsOnStream<'m, K> {
+pub struct RowsOnStream<'m, K: RowKey + ?Sized> {
+    store: &'m K::Store,
     queue: Queue<'m>,
-    _key: PhantomData<fn(K)>,
 }
 
 /// # Streams
-impl<K: Pod> RowMap<K> {
+impl<K: RowKey + ?Sized> RowMap<K> {
     /// The same verbs, in the order of a stream.
     ///
     /// ```
@@ -69,20 +68,21 @@ impl<K: Pod> RowMap<K> {
     /// ```
     pub fn on(&self, stream: &Stream) -> RowsOnStream<'_, K> {
         RowsOnStream {
-            queue: Queue::new(&self.core, stream),
-            _key: PhantomData,
+            store: &self.store,
+            queue: Queue::new(self.core(), stream),
         }
     }
 }
 
 /// # Insert
-impl<K: Pod> RowsOnStream<'_, K> {
+impl<K: RowKey + ?Sized> RowsOnStream<'_, K> {
     /// [`RowMap::insert`] on the stream, for which it waits.
     ///
     /// # Errors
     /// As for [`RowMap::insert`]; [`Error::WrongDevice`] also for the stream.
-    pub fn insert(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Pending<Vec<u32>>> {
-        self.rows_of(Kind::Insert, keys, op::values::<u32>)
+    pub fn insert(&self, keys: &(impl RowInput<K> + ?Sized)) -> Result<Pending<Vec<u32>>> {
+        let run = || keys.with_keys(|keys| insert::<K>(self.store, keys));
+        self.queue.waited(run)
     }
 
     /// [`RowMap::insert_into`] on the stream, for which it waits.
@@ -91,21 +91,25 @@ impl<K: Pod> RowsOnStream<'_, K> {
     /// As for [`RowMap::insert_into`]; [`Error::WrongDevice`] also for the stream.
     pub fn insert_into<'a>(
         &self,
-        keys: &(impl Input<K> + ?Sized),
+        keys: &(impl RowInput<K> + ?Sized),
         rows: impl Into<BufferViewMut<'a, u32>>,
     ) -> Result<Pending<usize>> {
-        self.rows_into(Kind::Insert, keys, &mut rows.into(), |new| new)
+        let mut rows = rows.into();
+        let places = Some(ArrayMut::from(rows.sink()));
+        let run = || keys.with_keys(|keys| self.store.insert(keys, [places, None]));
+        self.queue.waited(run)
     }
 }
 
 /// # Look up
-impl<K: Pod> RowsOnStream<'_, K> {
+impl<K: RowKey + ?Sized> RowsOnStream<'_, K> {
     /// [`RowMap::get`] on the stream. The rows are copied from the device when the answer is waited for.
     ///
     /// # Errors
     /// As for [`RowMap::get`]; [`Error::WrongDevice`] also for the stream.
-    pub fn get(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Pending<Vec<Option<u32>>>> {
-        self.rows_of(Kind::Get, keys, or_none)
+    pub fn get(&self, keys: &(impl RowInput<K> + ?Sized)) -> Result<Pending<Vec<Option<u32>>>> {
+        let rows = (Wanted::VALUES, size_of::<u32>());
+        keys.with_keys(|keys| self.queue.answered(keys.lookup(), rows, or_none))
     }
 
     /// [`RowMap::get_into`] on the stream.
@@ -114,10 +118,15 @@ impl<K: Pod> RowsOnStream<'_, K> {
     /// As for [`RowMap::get_into`]; [`Error::WrongDevice`] also for the stream.
     pub fn get_into<'a>(
         &self,
-        keys: &(impl Input<K> + ?Sized),
+        keys: &(impl RowInput<K> + ?Sized),
         rows: impl Into<BufferViewMut<'a, u32>>,
     ) -> Result<Pending<()>> {
-        self.rows_into(Kind::Get, keys, &mut rows.into(), drop)
+        let mut rows = rows.into();
+        keys.with_keys(|keys| {
+            expect_room(keys.count(), rows.len())?;
+            let places = Some(ArrayMut::from(rows.sink()));
+            self.queue.counted(keys.lookup(), [places, None], drop)
+        })
     }
 }
 
@@ -139,57 +148,21 @@ impl<K: Pod> RowsOnStream<'_, K> {
 }
 
 /// # Remove
-impl<K: Pod> RowsOnStream<'_, K> {
+impl<K: RowKey + ?Sized> RowsOnStream<'_, K> {
     /// [`RowMap::remove`] on the stream, for which it waits.
     ///
     /// # Errors
     /// As for [`RowMap::remove`]; [`Error::WrongDevice`] also for the stream.
-    pub fn remove(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Pending<usize>> {
-        let batch = batch(Kind::Remove, keys);
-        self.queue.counted(batch, [None, None], |removed| removed)
-    }
-}
-
-impl<K: Pod> RowsOnStream<'_, K> {
-    /// Rows for the host.
-    fn rows_of<A: 'static>(
-        &self,
-        kind: Kind,
-        keys: &(impl Input<K> + ?Sized),
-        make: Make<A>,
-    ) -> Result<Pending<A>> {
-        let rows = (Wanted::VALUES, size_of::<u32>());
-        self.queue.answered(batch(kind, keys), rows, make)
-    }
-
-    /// Rows for memory of the caller.
-    fn rows_into<A: 'static>(
-        &self,
-        kind: Kind,
-        keys: &(impl Input<K> + ?Sized),
-        rows: &mut BufferViewMut<'_, u32>,
-        answer: fn(usize) -> A,
-    ) -> Result<Pending<A>> {
-        let batch = batch(kind, keys);
-        expect_room(batch.keys.len(), rows.len())?;
-        let rows = Some(ArrayMut::from(rows.sink()));
-        self.queue.counted(batch, [rows, None], answer)
+    pub fn remove(&self, keys: &(impl RowInput<K> + ?Sized)) -> Result<Pending<usize>> {
+        let run = || keys.with_keys(|keys| self.store.remove(keys));
+        self.queue.waited(run)
     }
 }
 
 /// [`Make`] of rows, or none.
-pub(crate) fn or_none(len: usize, collect: Collector<'_>) -> Result<Vec<Option<u32>>> {
+fn or_none(len: usize, collect: Collector<'_>) -> Result<Vec<Option<u32>>> {
     let there = |row| (row != NO_ROW).then_some(row);
     host_collect(op::values(len, collect)?.into_iter().map(there))
-}
-
-fn batch<K: Pod>(kind: Kind, keys: &(impl Input<K> + ?Sized)) -> Batch<'_> {
-    Batch {
-        kind,
-        keys: keys.source().into(),
-        values: Operands::NONE,
-        default: 0,
-    }
 }
 
 /// The values of keys are their rows.
@@ -229,11 +202,10 @@ impl StreamReceiver for Core {
         Ok(Box::new(RowMemory::of(self)?))
     }
 
+    /// Lookups of plain data; those of strings are queued always.
     fn run(&self, batch: &Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
-        outputs.through_arrays(batch.keys.len(), |outputs| match batch.kind {
-            Kind::Insert => self.insert(batch.keys, outputs),
-            Kind::Remove => self.remove(batch.keys),
-            _ => self.get(batch.keys, outputs).map(|()| 0),
+        outputs.through_arrays(batch.keys.len(), |outputs| {
+            self.get(batch.keys, outputs).map(|()| 0)
         })
     }
 
@@ -296,7 +268,16 @@ impl MapMemory for RowMemory<'_> {
     }
 }
 
-impl<K> fmt::Debug for RowsOnStream<'_, K> {
+impl<K: RowKey + ?Sized> Clone for RowsOnStream<'_, K> {
+    fn clone(&self) -> Self {
+        Self {
+            store: self.store,
+            queue: self.queue.clone(),
+        }
+    }
+}
+
+impl<K: RowKey + ?Sized> fmt::Debug for RowsOnStream<'_, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RowsOnStream")
             .field("stream", &self.queue.stream)

@@ -6,16 +6,16 @@ use std::path::Path;
 use bytemuck::Pod;
 
 use super::core::{Core, Loading};
-use super::{RowMap, RowMapBuilder};
+use super::{RowKey, RowMap, RowMapBuilder, RowStore};
 use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::file::{FileError, GroupPart, Header, Kind, Kinds, Reader, Writer};
+use crate::file::{FileError, GroupPart, Header, Kind, Kinds, Reader};
 use crate::persist;
 
 /// # Save and load
-impl<K: Pod> RowMap<K> {
+impl<K: RowKey + ?Sized> RowMap<K> {
     /// Saves all keys with their rows to a file, and returns how many. [`load`](Self::load) reads it, on any device; the
     /// guide describes the format.
     ///
@@ -53,20 +53,7 @@ impl<K: Pod> RowMap<K> {
 
     /// Writes all of it, as a file of its own or as that of a rank.
     pub(crate) fn write(&self, part: Option<GroupPart>, writer: impl Write) -> Result<u64> {
-        let mut held = self.core.hold()?;
-        let (len, rows) = (held.len as u64, held.rows as u64);
-        let header = Header {
-            part,
-            key_kind: Some(self.key_kind),
-            ..Header::of_rows::<K>(len, rows)
-        };
-        let mut writer = Writer::<K, u32, _>::of_kinds(writer, &header, Kinds::ANY)?;
-        held.give(persist::chunk_pairs::<K, u32>(), &mut |keys, rows| {
-            writer.write(&keys, &rows)
-        })?;
-        let written = writer.pairs();
-        writer.finish()?;
-        Ok(written)
+        self.store.write(self.key_kind, part, writer)
     }
 
     /// Makes a map of a file that [`save`](Self::save) wrote, with a hash seed of its own. Each key has its row, and rows of
@@ -84,15 +71,15 @@ impl<K: Pod> RowMap<K> {
     }
 }
 
-impl<K: Pod> RowMapBuilder<K> {
+impl<K: RowKey + ?Sized> RowMapBuilder<K> {
     /// Makes the map with the keys of a file that [`RowMap::save`] wrote, and room for its rows at least.
     ///
     /// # Errors
     /// As for [`RowMap::load`]; those of [`build`](Self::build).
     pub fn load(self, path: impl AsRef<Path>) -> Result<RowMap<K>> {
         let path = path.as_ref();
-        let loaded =
-            persist::open::<K, u32>(path).and_then(|(reader, most)| self.fill(reader, most));
+        let opened = persist::open_of(path, K::Store::LEAST_BYTES);
+        let loaded = opened.and_then(|(reader, most)| self.fill(reader, most));
         loaded.map_err(|error| persist::with_path(error, path))
     }
 
@@ -108,11 +95,7 @@ impl<K: Pod> RowMapBuilder<K> {
     /// Makes a map of a file, which has at most so many pairs if its length is known.
     fn fill(self, mut reader: impl Read, most: Option<u64>) -> Result<RowMap<K>> {
         let header = Header::read(&mut reader)?;
-        expect_part(&header, 0, 1)?;
-        let mut reader = Reader::of_kinds(reader, header, row_kinds(self.key_kind))?;
-        let map = self.build()?;
-        map.read(&mut reader, most, |_| true)?;
-        Ok(map)
+        K::Store::fill(self, header, reader, most)
     }
 }
 
@@ -154,7 +137,7 @@ impl<K: Pod> RowMap<K> {
         belongs: impl Fn(&K) -> bool,
     ) -> Result<()> {
         let trusted = persist::trusted_pairs::<K, u32>().max(self.capacity() as u64);
-        let mut filling = Filling::begin(&self.core, reader.header(), most, trusted)?;
+        let mut filling = Filling::begin(self.core(), reader.header(), most, trusted)?;
         while let Some((keys, rows)) = reader.next_block()? {
             if let Some((_, &row)) = keys.iter().zip(rows).find(|(key, _)| !belongs(key)) {
                 return Err(FileError::Row { row }.into());
@@ -236,6 +219,7 @@ mod tests {
 
     use super::*;
     use crate::error::Error;
+    use crate::file::Writer;
     use crate::map::Map;
     use crate::testing::on_every_device;
 

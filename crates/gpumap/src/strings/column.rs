@@ -10,6 +10,8 @@ use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::input::{Input, Source};
 use crate::map::{Batch, Kind, Operands, StringLayout};
+use crate::output::{Output, Sink};
+use crate::rows::RowBatch;
 use crate::scratch::Workspace;
 
 mod sealed {
@@ -31,11 +33,11 @@ impl<O: Pod + sealed::Offset> Offset for O {}
 ///
 /// ```
 /// use gpumap::strings::StringColumn;
-/// use gpumap::{Buffer, Device, Stream, StringRowMap};
+/// use gpumap::{Buffer, Device, RowMap, Stream};
 /// let stream = Stream::new(&Device::cpu())?;
 /// let bytes = Buffer::from_slice(&stream, b"tobeornottobe")?;
 /// let offsets = Buffer::from_slice(&stream, &[0i32, 2, 4, 6, 9, 11, 13])?;
-/// let words = StringRowMap::new(stream.device())?;
+/// let words = RowMap::<str>::new(stream.device())?;
 /// assert_eq!(words.insert(&StringColumn::new(&offsets, &bytes))?, [0, 1, 2, 3, 0, 1]);
 /// # Ok::<(), gpumap::Error>(())
 /// ```
@@ -121,17 +123,6 @@ impl<'a> StringColumn<'a> {
         }
     }
 
-    /// A lookup of the strings.
-    pub(super) fn lookup(&self) -> Batch<'a> {
-        let (bytes, layout) = self.used();
-        Batch {
-            kind: Kind::GetStrings(layout),
-            keys: Array::of_bytes(self.offsets, self.width()),
-            values: Operands::Each(Array::of_bytes(bytes, 1)),
-            default: 0,
-        }
-    }
-
     /// Bytes of scratch memory that the parts of it take that are on the host.
     pub(super) fn host_bytes(&self) -> usize {
         let on_host = |part: &Source<'_, u8>| match part {
@@ -154,6 +145,56 @@ impl<'a> StringColumn<'a> {
             false => bytemuck::pod_read_unaligned::<i32>(bytes).into(),
         };
         Ok([offset(&bytes[..width]), offset(&bytes[width..])])
+    }
+}
+
+impl<'a> RowBatch<'a> for StringColumn<'a> {
+    fn count(self) -> usize {
+        self.len()
+    }
+
+    fn lookup(self) -> Batch<'a> {
+        let (bytes, layout) = self.used();
+        Batch {
+            kind: Kind::GetStrings(layout),
+            keys: Array::of_bytes(self.offsets, self.width()),
+            values: Operands::Each(Array::of_bytes(bytes, 1)),
+            default: 0,
+        }
+    }
+}
+
+/// Places for strings on the host or on the device: string `i` gets the bytes from `offsets[i]` to `offsets[i + 1]`. There is an
+/// offset more than there are strings.
+///
+/// ```
+/// use gpumap::strings::StringColumnMut;
+/// use gpumap::{Buffer, Device, RowMap, Stream};
+/// let stream = Stream::new(&Device::cpu())?;
+/// let map = RowMap::<str>::new(stream.device())?;
+/// map.insert(&["to", "be"])?;
+/// let mut offsets = Buffer::zeroed(&stream, map.len() + 1)?;
+/// let mut bytes = Buffer::zeroed(&stream, map.byte_len()?)?;
+/// assert_eq!(map.keys_into(&mut StringColumnMut::new(&mut offsets, &mut bytes))?, 2);
+/// assert_eq!((offsets.to_vec()?, bytes.to_vec()?), (vec![0, 2, 4], b"tobe".to_vec()));
+/// # Ok::<(), gpumap::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct StringColumnMut<'a> {
+    pub(crate) offsets: Sink<'a, i64>,
+    pub(crate) bytes: Sink<'a, u8>,
+}
+
+impl<'a> StringColumnMut<'a> {
+    /// Places for offsets and for bytes.
+    pub fn new(
+        offsets: &'a mut (impl Output<i64> + ?Sized),
+        bytes: &'a mut (impl Output<u8> + ?Sized),
+    ) -> Self {
+        Self {
+            offsets: offsets.sink(),
+            bytes: bytes.sink(),
+        }
     }
 }
 
@@ -225,8 +266,8 @@ impl<'a> From<StringColumn<'a>> for StringBatch<'a> {
 /// the other first. [`Strings`] and [`StringColumn`]s lie so, and with the feature `arrow` string and binary arrays without nulls do.
 ///
 /// ```compile_fail,E0277
-/// # use gpumap::{Device, StringRowMap};
-/// let map = StringRowMap::new(&Device::cpu())?;
+/// # use gpumap::{Device, RowMap};
+/// let map = RowMap::<str>::new(&Device::cpu())?;
 /// map.get("word")?; // a single string is a batch of one: &["word"]
 /// # Ok::<(), gpumap::Error>(())
 /// ```

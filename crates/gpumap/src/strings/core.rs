@@ -11,17 +11,16 @@ use gpumap_kernels::rows::{
 };
 
 use super::arena::Arena;
-use super::column::{StringColumn, wrong_string};
+use super::column::{StringColumn, StringColumnMut, wrong_string};
 use super::owned::Strings;
-use crate::device::Device;
 use crate::error::{Error, Result, expect_room};
 use crate::input::Source;
 use crate::lock::{Lock, WriteGuard};
 use crate::map::{Arrays, StringLayout};
-use crate::memory::host_vec;
+use crate::memory::{host_collect, host_vec};
 use crate::output::Sink;
 use crate::primitives::queue_exclusive_sum;
-use crate::rows::{self, KeyForm, Keys, Told, expect_at_most, grid};
+use crate::rows::{self, Keys, Moved, Told, expect_at_most, grid};
 use crate::scratch::{Scratch, ScratchRole, Workspace};
 use crate::stream::Stream;
 
@@ -31,7 +30,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A map of strings.
 #[derive(Debug)]
-pub(super) struct Core {
+pub(crate) struct Core {
     /// Before the arena: its drop waits for lookups in flight.
     pub rows: rows::Core,
     /// Where the strings of rows are. Whatever adds or frees some holds it alone, and lookups do not look at it: they have
@@ -70,11 +69,12 @@ impl Drop for Changing<'_> {
 }
 
 impl Core {
-    pub fn new(device: &Device, (rows, bytes): (usize, usize), seed: u64) -> Result<Self> {
-        let stream = Stream::of_calls(device)?;
+    /// One of rows whose keys are references of strings, with room for so many bytes of these.
+    pub fn new(rows: rows::Core, bytes: usize, seed: u64) -> Result<Self> {
+        let stream = Stream::of_calls(&rows.device)?;
         let arena = Arena::new(stream, bytes)?;
         Ok(Self {
-            rows: rows::Core::new(device, KeyForm::Strings, rows, seed)?,
+            rows,
             bytes: AtomicUsize::new(arena.bytes()),
             arena: Lock::new(arena),
             seed,
@@ -324,27 +324,24 @@ impl Core {
         Ok((refs, offsets, len))
     }
 
-    /// All strings in the order of their rows, and these if they are wanted, into memory of the caller. Returns how many strings
-    /// and bytes there are.
+    /// All strings in the order of their rows, and these if they are wanted, into memory of the caller. Returns how many there are.
     pub fn keys_into(
         &self,
-        offsets: Sink<'_, i64>,
-        bytes: Sink<'_, u8>,
+        strings: StringColumnMut<'_>,
         rows: Option<Sink<'_, u32>>,
-    ) -> Result<(usize, usize)> {
+    ) -> Result<usize> {
         let mut scratch = self.rows.scratch.take()?;
         let shared = self.rows.share()?;
-        let told = Self::copy_to_host(&mut scratch, &shared, offsets, bytes, rows);
+        let told = Self::copy_to_host(&mut scratch, &shared, strings, rows);
         scratch.or_wait(told)
     }
 
     fn copy_to_host(
         scratch: &mut Workspace,
         shared: &rows::Shared<'_>,
-        offsets: Sink<'_, i64>,
-        bytes: Sink<'_, u8>,
+        StringColumnMut { offsets, bytes }: StringColumnMut<'_>,
         rows: Option<Sink<'_, u32>>,
-    ) -> Result<(usize, usize)> {
+    ) -> Result<usize> {
         let n = shared.len();
         expect_room(n + 1, offsets.len())?;
         if let Some(rows) = &rows {
@@ -373,24 +370,11 @@ impl Core {
         if let Some(rows) = rows {
             scratch.copy_to_host(rows, n)?;
         }
-        Ok((n, len))
-    }
-
-    /// Makes rows dense, and the memory of their strings. Returns the row that each one had.
-    pub fn compact(&self) -> Result<Vec<u32>> {
-        self.compact_by(|moved| self.rows.compact_by(moved, || Ok(())))
-    }
-
-    /// The same, into memory of the caller. Returns how many rows there are.
-    pub fn compact_into(&self, old: Sink<'_, u32>) -> Result<usize> {
-        self.compact_by(|moved| self.rows.compact_into_by(old, moved, || Ok(())))
+        Ok(n)
     }
 
     /// Has `compact` make rows dense, and tell of the dense references.
-    fn compact_by<T>(
-        &self,
-        compact: impl FnOnce(&mut dyn FnMut(&mut Workspace, *mut u8, usize) -> Result<()>) -> Result<T>,
-    ) -> Result<T> {
+    pub fn compact_by<T>(&self, compact: impl FnOnce(Moved<'_>) -> Result<T>) -> Result<T> {
         let mut arena = self.alone()?;
         let mut has_moved = false;
         let compacted = compact(&mut |scratch, refs, n| {
@@ -463,7 +447,7 @@ impl Core {
         &self,
         held: &mut rows::Held<'_>,
         (strings, bytes): (usize, usize),
-        give: &mut dyn FnMut(&Strings, &[u32]) -> Result<()>,
+        give: &mut dyn FnMut(Strings, Vec<u32>) -> Result<()>,
     ) -> Result<()> {
         let mut scratch = self.rows.scratch.take()?;
         let step = strings.min(Self::GIVEN_REFS);
@@ -484,7 +468,8 @@ impl Core {
                 let fetched = Self::fetch_of(&mut scratch, &refs[first..end], &offsets);
                 // What is queued reads the offsets.
                 let fetched = scratch.or_wait(fetched)?;
-                give(&Strings::of(offsets, fetched), &rows[first..end])?;
+                let given = host_collect(rows[first..end].iter().copied())?;
+                give(Strings::of(offsets, fetched), given)?;
                 first = end;
             }
             Ok(())
@@ -550,7 +535,7 @@ impl Core {
 
 /// An empty map that gets strings of a file.
 #[derive(Debug)]
-pub(super) struct Loading<'c> {
+pub(crate) struct Loading<'c> {
     core: &'c Core,
     scratch: Scratch<'c>,
     arena: Changing<'c>,

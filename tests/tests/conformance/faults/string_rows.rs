@@ -1,7 +1,7 @@
 //! Row maps of strings.
 
 use gpumap::strings::{StringColumn, Strings};
-use gpumap::{Buffer, Result, Stream, StringRowMap};
+use gpumap::{Buffer, Result, RowMap, Stream};
 use gpumap_tests::faults::{
     Exception, try_every_call, try_every_call_but, try_every_call_of_making,
 };
@@ -14,8 +14,8 @@ fn strings(numbers: std::ops::Range<u32>) -> Vec<String> {
 }
 
 /// A map with 40 rows and room for so many.
-fn filled(on: &Target, capacity: usize) -> Result<StringRowMap> {
-    let map = StringRowMap::builder(on.device())
+fn filled(on: &Target, capacity: usize) -> Result<RowMap<str>> {
+    let map = RowMap::<str>::builder(on.device())
         .capacity(capacity)
         .bytes(32 * capacity)
         .hash_seed(1)
@@ -25,7 +25,7 @@ fn filled(on: &Target, capacity: usize) -> Result<StringRowMap> {
 }
 
 /// A map of which half the strings were removed.
-fn thinned(on: &Target, capacity: usize) -> Result<StringRowMap> {
+fn thinned(on: &Target, capacity: usize) -> Result<RowMap<str>> {
     let map = filled(on, capacity)?;
     map.remove(&strings(5..25))?;
     Ok(map)
@@ -41,15 +41,17 @@ fn string_rows() {
             let name = |verb: &str| format!("string rows: {verb}, {room}");
             try_every_call(on, &name("insert"), build, |map| map.insert(&more));
             try_every_call(on, &name("remove"), build, |map| map.remove(&more));
-            try_every_call(on, &name("reserve"), build, |map| map.reserve(1_000, 9_000));
+            try_every_call(on, &name("reserve"), build, |map| {
+                map.reserve_bytes(1_000, 9_000)
+            });
             let build = |on: &Target| thinned(on, capacity);
-            let insert = |map: &StringRowMap| map.insert(&more);
+            let insert = |map: &RowMap<str>| map.insert(&more);
             try_every_call(on, &name("insert after removals"), build, insert);
             try_every_call(
                 on,
                 &name("shrink_to_fit"),
                 build,
-                StringRowMap::shrink_to_fit,
+                RowMap::<str>::shrink_to_fit,
             );
             try_every_call(on, &name("compact"), build, |map| {
                 // When it is done again, the rows are others.
@@ -61,8 +63,8 @@ fn string_rows() {
         try_every_call(on, "string rows: keys", build, |map| map.retrieve_all());
         try_every_call(on, "string rows: for_each_chunk", build, |map| {
             let mut told = Vec::new();
-            map.for_each_chunk(9, |strings, rows| {
-                told.push((strings.clone(), rows.to_vec()));
+            map.for_each_chunk(9, |chunk| {
+                told.push((chunk.keys().clone(), chunk.values().to_vec()));
                 Ok(())
             })?;
             Ok(told)
@@ -77,7 +79,7 @@ fn string_rows() {
             .and_then(|map| map.save_to(&mut bytes))
             .expect("a file");
         try_every_call_of_making(on, "string rows: load_from", |on| {
-            StringRowMap::builder(on.device()).load_from(&bytes[..])
+            RowMap::<str>::builder(on.device()).load_from(&bytes[..])
         });
         try_every_call(on, "string rows: a stream", build, |map| {
             let stream = Stream::new(map.device())?;
@@ -100,7 +102,7 @@ fn string_rows() {
             lookups.launch()?.wait()?;
             rows.to_vec()
         });
-        let clear = StringRowMap::clear;
+        let clear = RowMap::<str>::clear;
         try_every_call_but(on, "string rows: clear", Exception::Heals, build, clear);
         try_every_call_of_making(on, "string rows: build", |on| filled(on, 1_000));
     });

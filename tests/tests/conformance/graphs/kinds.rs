@@ -6,7 +6,7 @@ use gpumap::rows::NO_ROW;
 use gpumap::strings::{StringColumn, Strings};
 use gpumap::{
     Buffer, Device, Error, Graph, Key, Layout, Map, Merge, MultiMap, Numeric, Result, RowMap,
-    Stream, StringRowMap, Value, Word, WordKey,
+    Stream, Value, Word, WordKey,
 };
 use gpumap_tests::device::noting;
 use gpumap_tests::pairs::{Halves64, nth_key};
@@ -474,7 +474,7 @@ impl Column {
 fn strings_have_graphs() {
     on_every_target(|on| {
         let n = on.n(60, 1_500);
-        let map = StringRowMap::new(on.device()).unwrap();
+        let map = RowMap::<str>::new(on.device()).unwrap();
         let all = strings(0..8 * n);
         let mut column = Column::new(on, n);
         let stream = on.stream();
@@ -526,7 +526,7 @@ fn strings_have_graphs() {
 fn wrong_offsets_are_an_error_of_that_launch() {
     on_every_target(|on| {
         let stream = on.stream();
-        let map = StringRowMap::new(on.device()).unwrap();
+        let map = RowMap::<str>::new(on.device()).unwrap();
         map.insert(&["aaaa"]).unwrap();
         let n = on.n(40, 3_000);
         let bytes = Buffer::from_slice(&stream, &[b'a'; 50]).unwrap();

@@ -4,7 +4,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use gpumap::StringRowMap;
+use gpumap::RowMap;
 use gpumap_tests::Target;
 
 use super::{Oracle, on_every_device, string, strings};
@@ -14,7 +14,7 @@ use super::{Oracle, on_every_device, string, strings};
 fn lookups_beside_changes() {
     fn body(on: &Target) {
         let (batches, each) = (on.n(24, 100) as u64, on.n(200, 10_000) as u64);
-        let map = StringRowMap::new(on.device()).unwrap();
+        let map = RowMap::<str>::new(on.device()).unwrap();
         let batch = |i: u64| strings(i * each..(i + 1) * each);
         // Of all but the first batch, which stays, every second one is removed again.
         let (begin, ended) = (Barrier::new(3), AtomicBool::new(false));
@@ -77,7 +77,7 @@ fn lookups_beside_changes() {
 fn inserts_beside_inserts() {
     fn body(on: &Target) {
         let n = on.n(2_000, 100_000) as u64;
-        let map = StringRowMap::new(on.device()).unwrap();
+        let map = RowMap::<str>::new(on.device()).unwrap();
         let insert = |offset: u64| {
             let mut got = Vec::new();
             for round in 0..10 {

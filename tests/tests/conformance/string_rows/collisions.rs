@@ -1,6 +1,6 @@
 //! Strings that hash alike are told apart by their bytes.
 
-use gpumap::StringRowMap;
+use gpumap::RowMap;
 use gpumap_kernels::hash::mix64;
 use gpumap_kernels::rows::string_hash;
 use gpumap_tests::Target;
@@ -38,7 +38,7 @@ fn strings_of_one_hash_have_rows_of_their_own() {
             "made to collide"
         );
         assert_eq!(all.iter().map(Vec::len).max(), Some(24));
-        let map = StringRowMap::builder(on.device())
+        let map = RowMap::<str>::builder(on.device())
             .hash_seed(SEED)
             .build()
             .unwrap();

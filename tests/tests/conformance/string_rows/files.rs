@@ -4,7 +4,7 @@
 use std::fs;
 
 use gpumap::file::FileError;
-use gpumap::{Device, Error, Map, Result, RowMap, StringRowMap};
+use gpumap::{Device, Error, Map, Result, RowMap};
 use gpumap_tests::Target;
 
 use super::{Oracle, on_every_device, string, strings};
@@ -76,7 +76,7 @@ fn cause<T>(outcome: Result<T>) -> FileError {
 }
 
 /// Panics unless a map holds what an oracle does, and goes on as that does.
-fn assert_goes_on(back: &StringRowMap, oracle: &mut Oracle, next: &[Vec<u8>]) {
+fn assert_goes_on(back: &RowMap<str>, oracle: &mut Oracle, next: &[Vec<u8>]) {
     oracle.assert_same(back);
     assert_eq!(back.insert(next).unwrap(), oracle.insert(next).0);
     let gone = strings((0..3_000).step_by(3));
@@ -102,7 +102,7 @@ fn strings_come_back_on_every_device() {
             (n, n / 3..n / 2),
             (96, 40..96),
         ] {
-            let (map, mut oracle) = (StringRowMap::new(on.device()).unwrap(), Oracle::default());
+            let (map, mut oracle) = (RowMap::<str>::new(on.device()).unwrap(), Oracle::default());
             let (batch, gone) = (strings(0..rows), strings(removed));
             map.insert(&batch).unwrap();
             oracle.insert(&batch);
@@ -116,9 +116,9 @@ fn strings_come_back_on_every_device() {
             let next = strings(rows / 2..rows + 40);
             let there = Device::cpu();
             for back in [
-                StringRowMap::load(on.device(), &path),
-                StringRowMap::builder(on.device()).load_from(&bytes[..]),
-                StringRowMap::load(&there, &path),
+                RowMap::<str>::load(on.device(), &path),
+                RowMap::<str>::builder(on.device()).load_from(&bytes[..]),
+                RowMap::<str>::load(&there, &path),
             ] {
                 let mut again = Vec::new();
                 let back = back.unwrap();
@@ -128,7 +128,7 @@ fn strings_come_back_on_every_device() {
                 assert_goes_on(&back, &mut oracle.clone(), &next);
             }
             // A builder may have room for more.
-            let builder = StringRowMap::builder(on.device())
+            let builder = RowMap::<str>::builder(on.device())
                 .capacity(1_000)
                 .bytes(99_000);
             let back = builder.load(&path).unwrap();
@@ -148,17 +148,18 @@ fn long_strings_come_back() {
         batch.extend((0..4u8).map(|i| vec![i; each + usize::from(i)]));
         batch.push(vec![b'z'; on.n(1 << 20, 18 << 20)]);
         batch.push(string(50));
-        let (map, mut oracle) = (StringRowMap::new(on.device()).unwrap(), Oracle::default());
+        let (map, mut oracle) = (RowMap::<str>::new(on.device()).unwrap(), Oracle::default());
         assert_eq!(map.insert(&batch).unwrap(), oracle.insert(&batch).0);
         let mut bytes = Vec::new();
         map.save_to(&mut bytes).unwrap();
-        let back = StringRowMap::builder(on.device())
+        let back = RowMap::<str>::builder(on.device())
             .load_from(&bytes[..])
             .unwrap();
         oracle.assert_same(&back);
         assert_eq!(back.insert(&batch).unwrap(), oracle.insert(&batch).0);
         let mut told = Vec::new();
-        back.for_each_chunk(4, |strings, rows| {
+        back.for_each_chunk(4, |chunk| {
+            let (strings, rows) = (chunk.keys(), chunk.values());
             assert!(strings.len() <= 4 && strings.len() == rows.len());
             assert!(strings.len() == 1 || strings.bytes().len() <= 16 << 20);
             told.extend(strings.to_vecs().into_iter().zip(rows.iter().copied()));
@@ -174,9 +175,8 @@ fn long_strings_come_back() {
 fn chunks_have_the_strings_that_there_are() {
     fn body(on: &Target) {
         let n = on.n(500, 30_000) as u64;
-        let (map, mut oracle) = (StringRowMap::new(on.device()).unwrap(), Oracle::default());
-        let untold = |_: &gpumap::strings::Strings, _: &[u32]| panic!("there is none");
-        map.for_each_chunk(7, untold).unwrap();
+        let (map, mut oracle) = (RowMap::<str>::new(on.device()).unwrap(), Oracle::default());
+        map.for_each_chunk(7, |_| panic!("there is none")).unwrap();
         let (batch, gone) = (strings(0..n), strings((0..n).filter(|i| i % 7 < 3)));
         map.insert(&batch).unwrap();
         oracle.insert(&batch);
@@ -184,10 +184,10 @@ fn chunks_have_the_strings_that_there_are() {
         let (rows, keys) = oracle.present();
         for most in [1, 7, 64, usize::MAX] {
             let mut told: (Vec<u32>, Vec<Vec<u8>>) = Default::default();
-            map.for_each_chunk(most, |strings, rows| {
-                assert!((1..=most).contains(&strings.len()));
-                told.0.extend(rows);
-                told.1.extend(strings.to_vecs());
+            map.for_each_chunk(most, |chunk| {
+                assert!((1..=most).contains(&chunk.len()));
+                told.0.extend(chunk.values());
+                told.1.extend(chunk.keys().to_vecs());
                 Ok(())
             })
             .unwrap();
@@ -195,7 +195,7 @@ fn chunks_have_the_strings_that_there_are() {
         }
         // What it is told to do fails: so does it, and calls go on.
         let mut calls = 0;
-        let failed = map.for_each_chunk(1, |_, _| {
+        let failed = map.for_each_chunk(1, |_| {
             calls += 1;
             Err(Error::Poisoned)
         });
@@ -208,7 +208,7 @@ fn chunks_have_the_strings_that_there_are() {
 #[test]
 fn a_file_that_another_program_made_is_loaded() {
     let device = Device::cpu();
-    let map = StringRowMap::builder(&device)
+    let map = RowMap::<str>::builder(&device)
         .load_from(&small()[..])
         .unwrap();
     let expected = [b"to", &b""[..], b"be", b"or"];
@@ -235,7 +235,7 @@ fn a_file_that_another_program_made_is_loaded() {
 #[test]
 fn every_damage_is_found() {
     let device = Device::cpu().with_memory_budget(32 << 20);
-    let load = |bytes: &[u8]| StringRowMap::builder(&device).load_from(bytes);
+    let load = |bytes: &[u8]| RowMap::<str>::builder(&device).load_from(bytes);
     let good = small();
     assert_eq!(load(&good).unwrap().len(), 4);
     for len in 0..good.len() {
@@ -278,8 +278,8 @@ fn every_field_of_the_header_is_checked() {
             let bytes = file(header, &blocks, 3);
             fs::write(&path, &bytes).unwrap();
             for outcome in [
-                StringRowMap::load(&device, &path),
-                StringRowMap::builder(&device).load_from(&bytes[..]),
+                RowMap::<str>::load(&device, &path),
+                RowMap::<str>::builder(&device).load_from(&bytes[..]),
             ] {
                 match outcome {
                     Ok(map) => {
@@ -310,7 +310,7 @@ fn every_field_of_the_header_is_checked() {
 #[test]
 fn what_checksums_do_not_tell_is_refused() {
     fn body(on: &Target) {
-        let load = |bytes: Vec<u8>| StringRowMap::builder(on.device()).load_from(&bytes[..]);
+        let load = |bytes: Vec<u8>| RowMap::<str>::builder(on.device()).load_from(&bytes[..]);
         let of = |lens: &[u32], rows: &[u32], bytes: &[u8]| {
             let strings = lens.len() as u64;
             load(file(
@@ -371,13 +371,13 @@ fn rows_are_not_believed_without_strings() {
     let far = file(header(2, 1 << 30), &[far], 2);
     fs::write(&path, &far).unwrap();
     for refused in [
-        cause(StringRowMap::load(&device, &path)),
-        cause(StringRowMap::builder(&device).load_from(&far[..])),
+        cause(RowMap::<str>::load(&device, &path)),
+        cause(RowMap::<str>::builder(&device).load_from(&far[..])),
     ] {
         assert!(matches!(refused, FileError::RowBound { .. }), "{refused}");
     }
     // Of 100,000 rows two are left: the builder says that there may be so many.
-    let map = StringRowMap::new(&device).unwrap();
+    let map = RowMap::<str>::new(&device).unwrap();
     let batch = strings(0..100_000);
     let mut oracle = Oracle::default();
     map.insert(&batch).unwrap();
@@ -386,9 +386,9 @@ fn rows_are_not_believed_without_strings() {
     assert_eq!(map.remove(gone).unwrap(), oracle.remove(gone));
     map.save(&path).unwrap();
     drop(map);
-    let refused = cause(StringRowMap::load(&device, &path));
+    let refused = cause(RowMap::<str>::load(&device, &path));
     assert!(matches!(refused, FileError::RowBound { rows: 100_000, .. }));
-    let builder = StringRowMap::builder(&device).capacity(100_000);
+    let builder = RowMap::<str>::builder(&device).capacity(100_000);
     oracle.assert_same(&builder.load(&path).unwrap());
 }
 
@@ -402,16 +402,16 @@ fn files_of_other_maps_are_refused() {
     let map = Map::<u64, u32>::from_pairs(&device, [(1, 0), (2, 1)]).unwrap();
     map.save_to(&mut pairs).unwrap();
     for other in [&rows[..], &pairs] {
-        let refused = cause(StringRowMap::builder(&device).load_from(other));
+        let refused = cause(RowMap::<str>::builder(&device).load_from(other));
         assert!(matches!(refused, FileError::NoStrings), "{refused}");
     }
-    let refused = cause(StringRowMap::builder(&device).load_from(&b"to\nbe\nor\n"[..]));
+    let refused = cause(RowMap::<str>::builder(&device).load_from(&b"to\nbe\nor\n"[..]));
     assert!(matches!(refused, FileError::NotAMap));
     let strings = small();
     let refused = cause(RowMap::<u64>::builder(&device).load_from(&strings[..]));
     assert!(matches!(refused, FileError::Strings));
     let refused = cause(Map::<u64, u32>::builder(&device).load_from(&strings[..]));
     assert!(matches!(refused, FileError::Strings));
-    let missing = cause(StringRowMap::load(&device, "/nowhere/strings"));
+    let missing = cause(RowMap::<str>::load(&device, "/nowhere/strings"));
     assert!(matches!(missing, FileError::Io(_)));
 }

@@ -8,7 +8,7 @@ mod room;
 mod streams;
 mod verbs;
 
-use gpumap::StringRowMap;
+use gpumap::RowMap;
 use gpumap_tests::Target;
 
 use super::rows;
@@ -69,7 +69,7 @@ impl Oracle {
     }
 
     /// Panics unless a map holds this.
-    fn assert_same(&self, map: &StringRowMap) {
+    fn assert_same(&self, map: &RowMap<str>) {
         let rows::Oracle { rows, keys } = &self.0;
         assert_eq!(
             (map.len(), map.is_empty(), map.row_bound()),

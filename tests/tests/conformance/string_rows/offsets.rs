@@ -1,7 +1,7 @@
 //! Offsets that are wrong are an error before anything is changed.
 
 use gpumap::strings::StringColumn;
-use gpumap::{Buffer, Error, StringRowMap};
+use gpumap::{Buffer, Error, RowMap};
 use gpumap_tests::Target;
 
 use super::{Oracle, on_every_device, strings};
@@ -24,7 +24,7 @@ fn they_are_refused() {
         let stream = on.stream();
         let bytes = vec![b'a'; 50];
         let on_device = Buffer::from_slice(&stream, &bytes).unwrap();
-        let map = StringRowMap::new(on.device()).unwrap();
+        let map = RowMap::<str>::new(on.device()).unwrap();
         let mut oracle = Oracle::default();
         let held = strings(0..20);
         map.insert(&held).unwrap();
@@ -64,7 +64,7 @@ fn they_are_refused() {
 #[test]
 fn without_offsets_there_is_no_string() {
     fn body(on: &Target) {
-        let map = StringRowMap::new(on.device()).unwrap();
+        let map = RowMap::<str>::new(on.device()).unwrap();
         for offsets in [&[][..], &[0], &[7], &[-3]] {
             let column = StringColumn::new::<i64>(offsets, &[]);
             assert!(column.is_empty());
@@ -86,7 +86,7 @@ fn a_part_of_a_long_column_takes_memory_for_that_part() {
     fn body(on: &Target) {
         let on = &on.with_memory_budget(8 << 20);
         let bytes: Vec<u8> = (0..32u32 << 20).map(|i| (i % 251) as u8).collect();
-        let map = StringRowMap::new(on.device()).unwrap();
+        let map = RowMap::<str>::new(on.device()).unwrap();
         for from in [0i64, 5, 20_000_003, (32 << 20) - 300] {
             let offsets: Vec<i64> = (0..=100).map(|i| from + 3 * i).collect();
             let column = StringColumn::new(&offsets, &bytes);
@@ -116,7 +116,7 @@ fn strings_of_4_gib_are_refused() {
         let Ok(bytes) = gpumap::bytemuck::try_zeroed_vec::<u8>(len) else {
             return gpumap_test_skips::skip("no address space for a string of 4 GiB");
         };
-        let map = StringRowMap::new(on.device()).unwrap();
+        let map = RowMap::<str>::new(on.device()).unwrap();
         let refused = map.insert(&StringColumn::new(&[0i64, 1, 1 + (1 << 32)], &bytes));
         match refused {
             Err(Error::CapacityOverflow { elements, .. }) => assert_eq!(elements, 1 << 32),

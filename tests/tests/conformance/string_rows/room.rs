@@ -1,6 +1,6 @@
 //! Growth, and what there is no memory for.
 
-use gpumap::{Error, Fault, Faults, StringRowMap};
+use gpumap::{Error, Fault, Faults, RowMap};
 use gpumap_tests::Target;
 use gpumap_tests::memory::{BUDGET, until_enough, with_left};
 
@@ -9,7 +9,7 @@ use super::{Oracle, on_every_device, strings};
 #[test]
 fn maps_grow_as_strings_come() {
     fn body(on: &Target) {
-        let map = StringRowMap::new(on.device()).unwrap();
+        let map = RowMap::<str>::new(on.device()).unwrap();
         let mut oracle = Oracle::default();
         let (mut next, mut rooms) = (0, Vec::new());
         for more in [1, 30, 14, 1, 200, 3, 1_000, 2_000, 10] {
@@ -40,7 +40,7 @@ fn with_room_nothing_is_allocated() {
             .iter()
             .map(|string| string.len().next_multiple_of(8))
             .sum();
-        let builder = StringRowMap::builder(on.device()).capacity(2_000);
+        let builder = RowMap::<str>::builder(on.device()).capacity(2_000);
         let map = builder.bytes(bytes).build().unwrap();
         let room = (map.capacity(), map.byte_capacity());
         map.insert(&all[..1_000]).unwrap();
@@ -50,14 +50,14 @@ fn with_room_nothing_is_allocated() {
         assert_eq!((map.capacity(), map.byte_capacity()), room);
         map.trim();
         assert_eq!(on.device().allocated_bytes(), before);
-        map.reserve(5_000, 1 << 20).unwrap();
+        map.reserve_bytes(5_000, 1 << 20).unwrap();
         assert!(map.capacity() >= 6_900 && map.byte_capacity() >= bytes + (1 << 20));
     }
     on_every_device(body);
 }
 
 /// The memory that is taken, and the room of a map.
-fn room(on: &Target, map: &StringRowMap) -> (u64, usize, usize) {
+fn room(on: &Target, map: &RowMap<str>) -> (u64, usize, usize) {
     let taken = on.device().allocated_bytes();
     (taken, map.capacity(), map.byte_capacity())
 }
@@ -69,7 +69,7 @@ fn refused_batches_change_nothing() {
         let batch = strings((0..6_000).map(|i| 1_000 + i % 4_000));
         let step = (16 << 10) * on.stride(3) as u64;
         let enough = until_enough(on, step, |on, left| {
-            let map = StringRowMap::with_capacity(on.device(), 2_000).unwrap();
+            let map = RowMap::<str>::with_capacity(on.device(), 2_000).unwrap();
             let mut oracle = Oracle::default();
             oracle.insert(&held);
             map.insert(&held).unwrap();
@@ -96,7 +96,7 @@ fn refused_batches_change_nothing() {
 fn claims_of_a_refused_batch_are_taken_back() {
     fn body(on: &Target) {
         let on = &on.with_memory_budget(BUDGET);
-        let map = StringRowMap::with_capacity(on.device(), 200).unwrap();
+        let map = RowMap::<str>::with_capacity(on.device(), 200).unwrap();
         let mut oracle = Oracle::default();
         let held = strings(0..50);
         // Of 10,000 bytes more: no chunk has room for them.
@@ -130,7 +130,7 @@ fn room_of_a_batch_that_failed_is_used_again() {
         for at in 0.. {
             let faults = Faults::default();
             let on = &on.with_faults(&faults);
-            let builder = StringRowMap::builder(on.device()).capacity(300);
+            let builder = RowMap::<str>::builder(on.device()).capacity(300);
             let map = builder.bytes(bytes).build().unwrap();
             let room = map.byte_capacity();
             assert!(room < 2 * bytes, "{room} bytes for {bytes}");
@@ -157,7 +157,7 @@ fn room_of_a_batch_that_failed_is_used_again() {
 fn memory_is_given_back() {
     fn body(on: &Target) {
         let on = &on.with_memory_budget(1 << 30);
-        let map = StringRowMap::new(on.device()).unwrap();
+        let map = RowMap::<str>::new(on.device()).unwrap();
         let least = room(on, &map);
         let mut oracle = Oracle::default();
         let long: Vec<Vec<u8>> = (0..300).map(|i| format!("{i:1000}").into_bytes()).collect();
@@ -205,7 +205,7 @@ fn refused_compactions_change_nothing() {
         let mut left = 0;
         while left < 400 << 10 {
             let on = &on.with_memory_budget(BUDGET);
-            let builder = StringRowMap::builder(on.device()).capacity(4_000);
+            let builder = RowMap::<str>::builder(on.device()).capacity(4_000);
             let map = builder.bytes(200 << 10).build().unwrap();
             let mut oracle = Oracle::default();
             assert_eq!(map.insert(&held).unwrap(), oracle.insert(&held).0);

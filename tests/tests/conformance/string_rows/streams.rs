@@ -2,7 +2,7 @@
 
 use gpumap::rows::NO_ROW;
 use gpumap::strings::{StringColumn, Strings};
-use gpumap::{Buffer, Error, StringRowMap};
+use gpumap::{Buffer, Error, RowMap};
 use gpumap_tests::Target;
 
 use super::{Oracle, on_every_device, strings};
@@ -12,7 +12,7 @@ fn lookups_are_queued_wherever_strings_lie() {
     fn body(on: &Target) {
         let n = on.n(500, 100_000) as u64;
         let stream = on.stream();
-        let (map, mut oracle) = (StringRowMap::new(on.device()).unwrap(), Oracle::default());
+        let (map, mut oracle) = (RowMap::<str>::new(on.device()).unwrap(), Oracle::default());
         let batch = strings((0..n).step_by(2));
         let queued = map.on(&stream);
         let given = queued.insert(&batch).unwrap().wait().unwrap();
@@ -63,7 +63,7 @@ fn wrong_offsets_are_an_error_of_the_answer() {
     fn body(on: &Target) {
         let stream = on.stream();
         let bytes = Buffer::from_slice(&stream, &[b'a'; 50]).unwrap();
-        let map = StringRowMap::new(on.device()).unwrap();
+        let map = RowMap::<str>::new(on.device()).unwrap();
         map.insert(&["aaaa"]).unwrap();
         let queued = map.on(&stream);
         for (offsets, ends) in [

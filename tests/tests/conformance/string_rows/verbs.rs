@@ -1,16 +1,16 @@
 //! The verbs of row maps of strings.
 
 use gpumap::rows::NO_ROW;
-use gpumap::strings::{StringColumn, Strings};
-use gpumap::{Buffer, Device, Error, StringRowMap};
+use gpumap::strings::{StringColumn, StringColumnMut, Strings};
+use gpumap::{Buffer, Device, Error, RowMap};
 use gpumap_tests::Target;
 use gpumap_tests::device::noting;
 
 use super::super::rows::patterns;
 use super::{Oracle, on_every_device, string, strings};
 
-fn map(on: &Target) -> StringRowMap {
-    StringRowMap::new(on.device()).unwrap()
+fn map(on: &Target) -> RowMap<str> {
+    RowMap::<str>::new(on.device()).unwrap()
 }
 
 #[test]
@@ -99,9 +99,9 @@ fn dumps_go_to_the_host_and_to_the_device() {
                 let mut offsets = Buffer::zeroed(&stream, n + 2).unwrap();
                 let mut bytes = Buffer::from_slice(&stream, &vec![7; len + 20]).unwrap();
                 let mut told = vec![7; n + 1];
-                let places = &mut bytes.slice_mut(at..at + len).unwrap();
-                let dumped = map.retrieve_all_into(&mut offsets, places, &mut told);
-                assert_eq!(dumped.unwrap(), (n, len));
+                let mut part = bytes.slice_mut(at..at + len).unwrap();
+                let places = &mut StringColumnMut::new(&mut offsets, &mut part);
+                assert_eq!(map.retrieve_all_into(places, &mut told).unwrap(), n);
                 let offsets = offsets.to_vec().unwrap();
                 assert_eq!((&offsets[..=n], offsets[n + 1]), (expected.offsets(), 0));
                 let bytes = bytes.to_vec().unwrap();
@@ -111,7 +111,8 @@ fn dumps_go_to_the_host_and_to_the_device() {
                 assert_eq!((&told[..n], told[n]), (&rows[..], 7));
             }
             let (mut offsets, mut bytes) = (vec![7; n + 1], vec![7; len]);
-            assert_eq!(map.keys_into(&mut offsets, &mut bytes).unwrap(), (n, len));
+            let places = &mut StringColumnMut::new(&mut offsets, &mut bytes);
+            assert_eq!(map.keys_into(places).unwrap(), n);
             assert_eq!((offsets, bytes), expected.into_parts());
         }
     }
@@ -280,11 +281,12 @@ fn what_is_too_small_or_of_another_device_is_refused() {
         short(map.get_into(&batch, &mut [0; 9]).map(|()| 0), 10);
         let len = map.byte_len().unwrap();
         let (mut offsets, mut bytes, mut rows) = ([0; 11], vec![0; len], [0; 10]);
-        let count = |dumped: Result<(usize, usize), Error>| dumped.map(|(n, _)| n);
-        short(count(map.keys_into(&mut offsets[1..], &mut bytes)), 11);
-        short(count(map.keys_into(&mut offsets, &mut bytes[1..])), len);
-        let told = map.retrieve_all_into(&mut offsets, &mut bytes, &mut rows[1..]);
-        short(count(told), 10);
+        let places = &mut StringColumnMut::new(&mut offsets[1..], &mut bytes);
+        short(map.keys_into(places), 11);
+        let places = &mut StringColumnMut::new(&mut offsets, &mut bytes[1..]);
+        short(map.keys_into(places), len);
+        let places = &mut StringColumnMut::new(&mut offsets, &mut bytes);
+        short(map.retrieve_all_into(places, &mut rows[1..]), 10);
         assert_eq!((offsets, rows), ([0; 11], [0; 10]));
         assert!(bytes.iter().all(|&byte| byte == 0));
         map.remove(&batch[..1]).unwrap();

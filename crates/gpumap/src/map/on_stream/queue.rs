@@ -93,6 +93,7 @@ impl<'m> Queue<'m> {
         run: impl FnOnce() -> Result<A>,
     ) -> Result<Pending<A>> {
         self.receiver.device().expect_same(self.stream.device())?;
+        self.stream.expect_not_captured()?;
         self.stream.synchronize()?;
         let answer = run()?;
         Ok(Pending::ready(Vec::new(), move |_| Ok(answer.clone())))

@@ -10,7 +10,7 @@ use crate::primitives::Predicate;
 use crate::stream::launches_started;
 use crate::strings::{StringColumn, Strings};
 use crate::sync::{AtomicUsize, Ordering};
-use crate::{Call, Fault, Faults, Graph, Map, MultiMap, OnStream, RowMap, StringRowMap};
+use crate::{Call, Fault, Faults, Graph, Map, MultiMap, OnStream, RowMap};
 
 type Large = [u64; 3];
 
@@ -325,14 +325,14 @@ fn strings(first: u64) -> Strings {
 
 #[test]
 fn lookups_of_strings_hold_back_every_change() {
-    const DEEDS: &[Deed<StringRowMap>] = &[
+    const DEEDS: &[Deed<RowMap<str>>] = &[
         ("drop", drop),
         ("clear", |map| {
             map.clear().unwrap();
             // Over the bytes of the strings that were there.
             map.insert(&strings(300)).unwrap();
         }),
-        ("reserve", |map| map.reserve(40 * N, 400 * N).unwrap()),
+        ("reserve", |map| map.reserve_bytes(40 * N, 400 * N).unwrap()),
         ("remove", |map| {
             assert_eq!(map.remove(&strings(5)).unwrap(), N);
         }),
@@ -347,7 +347,7 @@ fn lookups_of_strings_hold_back_every_change() {
     in_many_orders(|device| {
         for &(name, deed) in DEEDS {
             let [stream, one, other] = streams(device);
-            let map = StringRowMap::new(device).unwrap();
+            let map = RowMap::<str>::new(device).unwrap();
             map.insert(&strings(300)).unwrap();
             map.insert(&strings(5)).unwrap();
             map.remove(&strings(300).to_vecs()[1..]).unwrap();
@@ -425,7 +425,7 @@ fn what_waits_comes_behind_its_stream() {
         assert_eq!(all_rows.to_vec().unwrap()[..2], [0, N as u32]);
         assert_eq!(on.remove(&wide_keys(500)).unwrap().wait().unwrap(), N);
 
-        let map = StringRowMap::new(device).unwrap();
+        let map = RowMap::<str>::new(device).unwrap();
         let (on, asked) = (map.on(&stream), strings(500));
         let offsets = Arriving::new(&one, asked.offsets());
         let bytes = Arriving::new(&other, asked.bytes());

@@ -229,7 +229,7 @@ impl Held<'_> {
     }
 
     pub fn keys_into(&self, sink: Sink<'_, u8>) -> Result<usize> {
-        self.core.rows.keys_into(sink)
+        self.core.rows.dump_to(sink, None)
     }
 
     /// Queues writing columns.
