@@ -9,7 +9,7 @@ use bytemuck::{Pod, Zeroable};
 use gpumap::op::{self, Execute};
 use gpumap::primitives::{Count, GroupBy, Max, Mean, Min, Op, Primitives, Sum};
 use gpumap::sharded::Ranks;
-use gpumap::strings::StringColumn;
+use gpumap::strings::{StringColumn, StringColumnMut};
 use gpumap::{
     Buffer, Device, Map, Merge, MultiMap, Number, Numeric, Result, RowMap, ShardedMap, Stream,
     Word, element_type, floats,
@@ -62,6 +62,67 @@ fn keys() -> Result<()> {
 fn strings_as_keys() -> Result<()> {
     let map = RowMap::<str>::new(&Device::cpu())?;
     assert_eq!(map.insert(&["word"])?, [0]);
+    let map = RowMap::<[u8]>::new(&Device::cpu())?;
+    assert_eq!(map.insert(&[b"\xff"])?, [0]);
+    Ok(())
+}
+
+fn row_batches() -> Result<()> {
+    let stream = Stream::new(&Device::cpu())?;
+    let map = RowMap::<Place>::new(stream.device())?;
+    let places = vec![Place::zeroed()];
+    assert_eq!(map.insert(&places[..])?, [0]);
+    assert_eq!(map.insert(&places)?, [0]);
+    assert_eq!(map.insert(&Buffer::from_slice(&stream, &places)?)?, [0]);
+    assert_eq!(map.insert(&[Place::zeroed()])?, [0]);
+    strings()
+}
+
+fn row_places() -> Result<()> {
+    let stream = Stream::new(&Device::cpu())?;
+    let map = RowMap::<u64>::new(stream.device())?;
+    map.insert(&[7, 8])?;
+    let (mut array, mut vector) = ([0; 2], vec![0; 2]);
+    let mut buffer = Buffer::zeroed(&stream, 2)?;
+    assert_eq!(map.keys_into(&mut array)?, 2);
+    assert_eq!(map.keys_into(&mut vector)?, 2);
+    assert_eq!(map.keys_into(&mut vector[..])?, 2);
+    assert_eq!(map.keys_into(&mut buffer)?, 2);
+    assert_eq!(
+        (array, vector, buffer.to_vec()?),
+        ([7, 8], vec![7, 8], vec![7, 8])
+    );
+    let map = RowMap::<[u8]>::new(stream.device())?;
+    map.insert(&["to", "be"])?;
+    let (mut offsets, mut bytes) = ([0; 3], [0; 4]);
+    map.keys_into(&mut StringColumnMut::new(&mut offsets, &mut bytes))?;
+    assert_eq!((offsets, &bytes), ([0, 2, 4], b"tobe"));
+    Ok(())
+}
+
+fn row_graphs() -> Result<()> {
+    let stream = Stream::new(&Device::cpu())?;
+    let (numbers, words) = (
+        RowMap::<u64>::new(stream.device())?,
+        RowMap::<str>::new(stream.device())?,
+    );
+    numbers.insert(&[7, 8])?;
+    words.insert(&["to", "be"])?;
+    let keys = Buffer::from_slice(&stream, &[8_u64])?;
+    let offsets = Buffer::from_slice(&stream, &[0_i32, 2])?;
+    let bytes = Buffer::from_slice(&stream, b"be")?;
+    let mut rows = [Buffer::zeroed(&stream, 1)?, Buffer::zeroed(&stream, 1)?];
+    let [row, row_of_word] = &mut rows;
+    let mut graph = numbers.graph(&stream);
+    let mut lookups = graph.record();
+    lookups.get_into(&keys, row)?;
+    lookups.launch()?.wait()?;
+    let mut graph = words.graph(&stream);
+    let mut lookups = graph.record();
+    lookups.get_into(&StringColumn::new(&offsets, &bytes), row_of_word)?;
+    lookups.launch()?.wait()?;
+    let [row, row_of_word] = rows;
+    assert_eq!((row.to_vec()?, row_of_word.to_vec()?), (vec![1], vec![1]));
     Ok(())
 }
 
@@ -247,7 +308,7 @@ fn receivers() -> Result<()> {
 type Follow = fn() -> Result<()>;
 
 /// What is advised, and what follows it. Of a diagnostic without a note it is the label.
-const ADVICE: [(&str, Follow); 18] = [
+const ADVICE: [(&str, Follow); 22] = [
     (
         "use an integer, an array of them, or a `#[repr(C)]` type of your own that derives `bytemuck::Pod` (`u32` for `char`)",
         keys,
@@ -255,6 +316,22 @@ const ADVICE: [(&str, Follow); 18] = [
     (
         "strings are what `gpumap::RowMap<str>` is for",
         strings_as_keys,
+    ),
+    (
+        "strings are the keys of a `RowMap<str>`, byte slices those of a `RowMap<[u8]>`",
+        strings_as_keys,
+    ),
+    (
+        "pass a reference to a slice, array, Vec or Buffer of `{K}`, of strings or a StringColumn for `str` and `[u8]`: `&[x]` for a single one",
+        row_batches,
+    ),
+    (
+        "pass a mutable reference to a slice, array, Vec or Buffer of `{K}`, or to a StringColumnMut for `str` and `[u8]`",
+        row_places,
+    ),
+    (
+        "pass a reference to a Buffer of `{K}`, or to a StringColumn of buffers for `str` and `[u8]`",
+        row_graphs,
     ),
     (
         "use a number, an array of them, `()`, or a `#[repr(C)]` type of your own that derives `bytemuck::Pod` (`u8` for `bool`)",

@@ -17,6 +17,35 @@ use crate::stream::Stream;
 
 /// Several lookups of a [`RowMap`] on a stream, launched together, as those of a [`Graph`]: recorded each time, and captured
 /// when buffers or lengths are others than before, or the map has changed its memory. Made by [`RowMap::graph`].
+///
+/// The length of a column of strings is that of its buffers, whatever lies in them. For fewer strings than there is room for, repeat the
+/// last offset: the strings behind are empty then. A capture has memory of its own, 24 bytes for each string of its largest column.
+///
+/// ```
+/// use gpumap::strings::StringColumn;
+/// use gpumap::{Buffer, Device, RowMap, Stream};
+///
+/// let stream = Stream::new(&Device::best()?)?;
+/// let cities = RowMap::<str>::new(stream.device())?;
+/// cities.insert(&["Rome", "Oslo"])?;
+/// let mut offsets = Buffer::<i32>::zeroed(&stream, 3)?; // for two strings,
+/// let mut bytes = Buffer::zeroed(&stream, 100)?; // of up to as many bytes
+/// let mut rows = Buffer::zeroed(&stream, 2)?;
+///
+/// let mut graph = cities.graph(&stream);
+/// for (names, row) in [(["Oslo", "Paris"], 1), (["Rome", "Lima"], 0)] {
+///     let [first, both] = [names[0].len(), names.concat().len()];
+///     offsets.copy_from_slice(&[0, first as i32, both as i32])?;
+///     bytes.slice_mut(..both)?.copy_from_slice(names.concat().as_bytes())?;
+///     let column = StringColumn::new(&offsets, &bytes);
+///     let mut lookups = graph.record();
+///     lookups.get_into(&column, &mut rows)?;
+///     lookups.launch()?.wait()?;
+///     assert_eq!(rows.to_vec()?, [row, gpumap::rows::NO_ROW]);
+/// }
+/// assert_eq!(graph.captures(), 1);
+/// # Ok::<(), gpumap::Error>(())
+/// ```
 pub struct RowGraph<'m, K: ?Sized> {
     launches: Launches<'m>,
     _key: PhantomData<fn(&K)>,
@@ -81,7 +110,8 @@ impl<'b, K: RowKey + ?Sized> RowRecording<'b, '_, K> {
     /// [`RowMap::get_into`], to be launched.
     ///
     /// # Errors
-    /// [`Error::OutputTooSmall`]; [`Error::WrongDevice`], also for the stream of the graph.
+    /// [`Error::OutputTooSmall`]; [`Error::WrongDevice`], also for the stream of the graph. Of strings [`Error::Unsupported`] if offsets
+    /// or bytes lie on the host.
     pub fn get_into(
         &mut self,
         keys: impl RowView<'b, K>,
@@ -99,7 +129,8 @@ impl<K: ?Sized> RowRecording<'_, '_, K> {
     /// buffers, which are ordered after the launch. Returns before the device is done, unless keys do not lie at a multiple of 4 bytes.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], [`Error::Poisoned`], [`Error::Driver`].
+    /// [`Error::OutOfMemory`], [`Error::Poisoned`], [`Error::Driver`]. When the answer is waited for, [`Error::OutOfRange`] if the offsets
+    /// of a column fall or are not within its bytes: then its rows are of no use, and all other lookups are done.
     pub fn launch(self) -> Result<Pending<()>> {
         self.steps.launch(drop)
     }

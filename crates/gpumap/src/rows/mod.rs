@@ -1,4 +1,4 @@
-//! [`RowMap`]: a dense row number for each key.
+//! [`RowMap`]: a dense row number for each key, of plain data or a string.
 
 mod builder;
 mod claims;
@@ -46,7 +46,8 @@ use crate::output::Output;
 /// Values are plain arrays of the caller, as long as [`row_bound`](Self::row_bound) says, at the places that the numbers say: embeddings, sums,
 /// columns of any type. Keys are plain data of 4 to 64 bytes, a multiple of 4, compared by their bits: integers, `u128`,
 /// `[u32; 3]`, structs of your own. **Every bit pattern is allowed**: of floats 0.0 and -0.0 are two keys, and each NaN is one, unless
-/// [`Primitives::normalize_floats`](crate::primitives::Primitives::normalize_floats) has made one of them.
+/// [`Primitives::normalize_floats`](crate::primitives::Primitives::normalize_floats) has made one of them. Or they are
+/// [strings](#strings) of any length: those of a `RowMap<str>` or a `RowMap<[u8]>`.
 ///
 /// | group | operations |
 /// |---|---|
@@ -60,8 +61,9 @@ use crate::output::Output;
 /// | Streams, graphs | [`on`](Self::on), [`graph`](Self::graph) |
 /// | Kernels of your own | [`launch_with`](Self::launch_with) |
 /// | Size and memory | [`len`](Self::len), [`is_empty`](Self::is_empty), [`row_bound`](Self::row_bound), [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`trim`](Self::trim), [`device`](Self::device) |
+/// | Of strings alone | [`byte_len`](Self::byte_len), [`byte_capacity`](Self::byte_capacity), [`reserve_bytes`](Self::reserve_bytes), [`bytes`](RowMapBuilder::bytes) |
 ///
-/// All verbs take batches: slices, vectors or arrays of the host, which are copied to the device, or
+/// All verbs take batches ([`RowInput`]): slices, vectors or arrays of the host, which are copied to the device, or
 /// [`Buffer`](crate::Buffer)s, which are used where they are. They return when the device is done, those on a [stream](Self::on)
 /// before.
 ///
@@ -102,6 +104,25 @@ use crate::output::Output;
 /// # Room
 /// A map grows as keys come, or refuses what does not fit ([`RowMapBuilder::growth`]). What there is no memory for is refused as a
 /// whole, with the map as it was. There are up to 2^31 rows, and up to 2^31 - 1 keys in a batch. The memory of removed keys and their rows is used again after `compact`.
+///
+/// # Strings
+/// **Strings are bytes**: any bytes are allowed, the empty string is one, and two are equal if all of their bytes are. Batches are slices
+/// of strings of the host, or columns of offsets and bytes on the host or on the device ([`StringInput`](crate::strings::StringInput)),
+/// and dumps are [`Strings`](crate::strings::Strings). The map has copies of its own, in chunks that never move.
+///
+/// ```
+/// use gpumap::{Device, RowMap};
+///
+/// let words = RowMap::<str>::new(&Device::best()?)?;
+/// assert_eq!(words.insert(&["to", "be", "or", "not", "to", "be"])?, [0, 1, 2, 3, 0, 1]);
+/// assert_eq!(words.get(&["not", "that"])?, [Some(3), None]);
+/// assert_eq!(words.keys()?.to_strings()?, ["to", "be", "or", "not"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A row takes 24 bytes, the bytes of its string rounded up to 8, and slots; each string of a batch takes 36 bytes while the batch lasts.
+/// A string has up to 2^32 - 1 bytes. One thread hashes, compares or copies it, 8 bytes at a time: so a batch takes at least the time of
+/// its longest string, and a few strings of megabytes leave most of a GPU idle.
 ///
 /// The hash is seeded, and not cryptographic. Keys with one hash are told apart by their bits, and cost time only.
 pub struct RowMap<K: RowKey + ?Sized> {
@@ -150,7 +171,8 @@ impl<K: RowKey + ?Sized> RowMap<K> {
     ///
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::CapacityOverflow`], or [`Error::Full`] if the map does not grow: it is as it was.
-    /// [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
+    /// [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`]. Of strings [`Error::OutOfRange`] if the offsets of a column fall or
+    /// are not within its bytes, [`Error::Column`] of an array with nulls: nothing is changed.
     pub fn insert(&self, keys: &(impl RowInput<K> + ?Sized)) -> Result<Vec<u32>> {
         keys.with_keys(|keys| insert::<K>(&self.store, keys))
     }
@@ -211,7 +233,8 @@ impl<K: RowKey + ?Sized> RowMap<K> {
     /// The row of each key, or none.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
+    /// [`Error::OutOfMemory`], [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`]. Of strings [`Error::CapacityOverflow`],
+    /// [`Error::OutOfRange`], [`Error::Column`], as for [`insert`](Self::insert).
     pub fn get(&self, keys: &(impl RowInput<K> + ?Sized)) -> Result<Vec<Option<u32>>> {
         keys.with_keys(|keys| {
             let mut rows: Vec<u32> = host_zeroed(keys.count())?;
@@ -296,7 +319,8 @@ impl<K: RowKey + ?Sized> RowMap<K> {
         self.store.dump_to(keys.places(), Some(rows.sink()))
     }
 
-    /// Hands all keys with their rows to `take`, in the order of rows and in chunks of at most `keys`, until that fails. Calls
+    /// Hands all keys with their rows to `take`, in the order of rows and in chunks of at most `keys`, until that fails; of strings
+    /// a chunk has at most 16 MiB, or one. Calls
     /// that change the map wait meanwhile: so it has the keys of one moment, and are [`Error::Nested`] in `take`, which may look
     /// keys up. It must not wait for a call of another thread that changes the map. Takes memory of the host for one chunk.
     ///
@@ -342,7 +366,8 @@ impl<K: RowKey + ?Sized> RowMap<K> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`]: the map is as it was. [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`].
+    /// [`Error::OutOfMemory`]: the map is as it was. [`Error::WrongDevice`], [`Error::Poisoned`], [`Error::Driver`]; of strings as for
+    /// [`insert`](Self::insert).
     pub fn remove(&self, keys: &(impl RowInput<K> + ?Sized)) -> Result<usize> {
         keys.with_keys(|keys| self.store.remove(keys))
     }
@@ -361,8 +386,8 @@ impl<K: RowKey + ?Sized> RowMap<K> {
     /// Gives the keys the rows 0, 1, 2 and so on, in the order of the rows that they had. Returns these: the key of row `i`
     /// had row `old[i]`, so arrays follow by `values[i] = values[old[i]]`, from the first row on.
     ///
-    /// The map keeps its room. While it is compacted there is twice as much of it, or if there is no memory for that, as
-    /// much more as the keys need.
+    /// The map keeps its room, and frees the bytes of removed strings. While it is compacted there is twice as much of it, or if there is
+    /// no memory for that, as much more as the keys need.
     ///
     /// ```
     /// use gpumap::{Device, RowMap};
@@ -415,7 +440,7 @@ impl<K: RowKey + ?Sized> RowMap<K> {
         self.core().rows()
     }
 
-    /// What [`row_bound`](Self::row_bound) can become without more memory.
+    /// What [`row_bound`](Self::row_bound) can become without more memory; of strings, if there is room for their bytes.
     pub fn capacity(&self) -> usize {
         self.core().capacity()
     }
@@ -429,7 +454,7 @@ impl<K: RowKey + ?Sized> RowMap<K> {
     }
 
     /// Gives back the memory that the rows given out do not need: after [`compact`](Self::compact), what the keys do not need. Calls
-    /// on the map wait meanwhile.
+    /// on the map wait meanwhile. Strings are copied into one piece of memory, so there is room for them twice meanwhile.
     ///
     /// ```
     /// use gpumap::{Device, RowMap};

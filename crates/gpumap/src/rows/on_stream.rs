@@ -40,6 +40,9 @@ use crate::stream::{LaunchOn, Stream};
 /// buffer's own stream after the call, its freeing too, comes after the call on the device. With keys in a
 /// [`Buffer`](crate::Buffer) a queued call returns at once; keys of the host are copied first, which is waited for.
 ///
+/// **Offsets of strings are checked by the device.** If some are wrong, it is the pending answer of a lookup that is an error when it is
+/// waited for, and not the call; the rows that were written are of no use.
+///
 /// What changes the map, or frees it, waits for the lookups that are queued.
 pub struct RowsOnStream<'m, K: RowKey + ?Sized> {
     store: &'m K::Store,

@@ -37,6 +37,21 @@ impl<K: StringKey + ?Sized> RowMap<K> {
 
     /// As [`reserve`](Self::reserve), with a chunk that has room for the strings of these rows, of `bytes` bytes in all.
     ///
+    /// ```
+    /// use gpumap::{Device, RowMap};
+    ///
+    /// let map = RowMap::<[u8]>::new(&Device::best()?)?;
+    /// let long = "long".repeat(10_000);
+    /// map.reserve_bytes(2, 4 + long.len())?;
+    /// map.insert(&["Rome", &long])?;
+    /// map.remove(&[&long])?;
+    /// map.compact()?;
+    /// map.shrink_to_fit()?;
+    /// assert!(map.byte_capacity() < 100);
+    /// assert_eq!(map.get(&["Rome", &long])?, [Some(0), None]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`reserve`](Self::reserve).
     pub fn reserve_bytes(&self, more: usize, bytes: usize) -> Result<()> {
