@@ -10,7 +10,12 @@ const TESTS: &[&str] = &[
     "concurrency::",
     "graphs::",
     "chunked::",
-    "string_rows::verbs",
+    "rows::verbs::rows_follow",
+    "rows::verbs::chunks",
+    "rows::verbs::a_map_that_was_cleared",
+    "rows::verbs::what_is_too_small",
+    "rows::remove::removed_keys",
+    "rows::strings::verbs",
 ];
 
 /// What runs in two of the orders: it takes longer than all else together.
@@ -18,7 +23,9 @@ const FAULTS: &[&str] = &[
     "faults::rows::",
     "faults::wide::",
     "faults::string_rows::",
-    "string_rows::room",
+    "rows::strings::room",
+    "rows::room::maps_grow",
+    "rows::room::refused_batches",
 ];
 
 const SEEDS: u64 = 4;

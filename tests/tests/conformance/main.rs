@@ -63,5 +63,4 @@ mod simt;
 mod soak;
 mod stateful;
 mod stats;
-mod string_rows;
 mod wide;

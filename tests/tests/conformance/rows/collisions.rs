@@ -3,15 +3,15 @@
 use gpumap::RowMap;
 use gpumap::bytemuck::{self, Pod, bytes_of};
 use gpumap_kernels::hash::mix64;
-use gpumap_kernels::rows::hash;
+use gpumap_kernels::rows::{hash, string_hash};
 use gpumap_tests::Target;
 
-use super::{Oracle, on_keys};
+use super::{Checked, Key, Text, on_keys};
 
 const SEED: u64 = 11;
 
 /// The word that the mixer makes this of: its inverse.
-pub fn unmix64(word: u64) -> u64 {
+fn unmix64(word: u64) -> u64 {
     const FACTOR: u64 = 0xdaba_0b6e_b093_22e3;
     // Newton's iteration: each step doubles the bits that are right.
     let mut inverse = FACTOR;
@@ -42,6 +42,54 @@ fn alike<K: Pod>(n: u64) -> Vec<K> {
     (0..n).map(key).collect()
 }
 
+/// Different strings with the very same hash: of 16 bytes, of 24, and of 8.
+fn alike_strings() -> Vec<Text> {
+    const HASH: u64 = 0x1234_5678_9abc_def0;
+    let string = |i: u64| {
+        let len = 8 * (1 + i % 3).min(i + 1);
+        let mut words: Vec<u64> = (1..len / 8).map(|word| word * 1_000 + i).collect();
+        let before = words.iter().fold(SEED, |hash, word| mix64(hash ^ word));
+        // What brings all of them to one hash.
+        words.push(before ^ unmix64(unmix64(HASH) ^ len));
+        Text(words.iter().flat_map(|word| word.to_le_bytes()).collect())
+    };
+    // Of one word there is one.
+    let numbers = (0..160).filter(|i| i % 3 != 0 || *i == 0);
+    numbers.map(string).collect()
+}
+
+/// A map of the seed that keys are made to collide under.
+fn seeded<K: Key + ?Sized>(on: &Target) -> Checked<K> {
+    let builder = RowMap::<K>::builder(on.device()).hash_seed(SEED);
+    builder.build().unwrap().into()
+}
+
+fn assert_are_told_apart<K: Key + ?Sized>(on: &Target, all: &[K::One]) {
+    let mut both = seeded::<K>(on);
+    let (some, more) = all.split_at(all.len() / 2);
+    // As claims of one batch, and as rows beside claims.
+    both.get(some);
+    both.insert(&[some, some].concat());
+    both.get(all);
+    both.insert(&[more, some, more].concat());
+    both.assert_same();
+    both.map.reserve(10_000).unwrap();
+    both.assert_same();
+    both.remove(&all[10..50]);
+    both.get(all);
+    both.compact();
+    both.assert_same();
+    both.insert(all);
+    both.assert_same();
+    // With what is there, one after the other.
+    both = seeded::<K>(on);
+    for batch in [&all[..1], &all[20..60], all] {
+        both.get(batch);
+        both.insert(batch);
+        both.assert_same();
+    }
+}
+
 #[test]
 fn keys_of_one_hash_have_rows_of_their_own() {
     fn body<K: Pod>(on: &Target) {
@@ -54,24 +102,22 @@ fn keys_of_one_hash_have_rows_of_their_own() {
             all.windows(2).all(|two| same(&two[0], &two[1])),
             "made to collide"
         );
-        let map = RowMap::<K>::builder(on.device())
-            .hash_seed(SEED)
-            .build()
-            .unwrap();
-        let mut oracle = Oracle::default();
-        let (some, more) = all.split_at(80);
-        // As claims of one batch, and as rows beside claims.
-        let twice = [some, some].concat();
-        assert_eq!(map.get(some).unwrap(), [None; 80]);
-        assert_eq!(map.insert(&twice).unwrap(), oracle.insert(&twice).0);
-        assert_eq!(map.get(&all).unwrap(), oracle.get(&all));
-        let mixed: Vec<K> = more.iter().chain(some).chain(more).copied().collect();
-        assert_eq!(map.insert(&mixed).unwrap(), oracle.insert(&mixed).0);
-        oracle.assert_same(&map);
-        map.reserve(10_000).unwrap();
-        oracle.assert_same(&map);
+        assert_are_told_apart::<K>(on, &all);
     }
     on_keys!(body: u64, [u32; 2], [u32; 4], u128, [u64; 3], [u64; 4], [u64; 8]);
+}
+
+#[test]
+fn strings_of_one_hash_have_rows_of_their_own() {
+    fn body(on: &Target) {
+        let all = alike_strings();
+        let first = string_hash(&all[0], SEED);
+        let mut hashes = all.iter().map(|string| string_hash(string, SEED));
+        assert!(hashes.all(|hash| hash == first), "made to collide");
+        assert_eq!(all.iter().map(|string| string.len()).max(), Some(24));
+        assert_are_told_apart::<str>(on, &all);
+    }
+    super::on_every_device::<str>(body);
 }
 
 /// Keys of tag 0, which tombstones have as well, and all with one home; of 4 bytes there is one.
@@ -100,31 +146,25 @@ fn removed_keys_with_the_tag_of_a_tombstone() {
             hash.tag() == 0 && hash.home(20) == 0
         };
         assert!(all.iter().all(tag_0), "made to collide");
-        let map = RowMap::<K>::builder(on.device())
-            .hash_seed(SEED)
-            .build()
-            .unwrap();
-        let mut oracle = Oracle::default();
+        let mut both = seeded::<K>(on);
         let some = &all[..all.len().div_ceil(2)];
         for _ in 0..3 {
             // Behind tombstones, and several times in a batch.
-            let batch = [some, some].concat();
-            assert_eq!(map.insert(&batch).unwrap(), oracle.insert(&batch).0);
-            oracle.assert_same(&map);
+            both.insert(&[some, some].concat());
+            both.assert_same();
             let gone: Vec<K> = some.iter().step_by(2).copied().collect();
-            let gone = [&gone[..], &gone].concat();
-            assert_eq!(map.remove(&gone).unwrap(), oracle.remove(&gone));
-            oracle.assert_same(&map);
-            assert_eq!(map.get(&all).unwrap(), oracle.get(&all));
+            both.remove(&[&gone[..], &gone].concat());
+            both.assert_same();
+            both.get(&all);
         }
         // With growth, which drops the tombstones.
-        assert_eq!(map.insert(&all).unwrap(), oracle.insert(&all).0);
-        oracle.assert_same(&map);
-        assert_eq!(map.remove(some).unwrap(), oracle.remove(some));
-        assert_eq!(map.compact().unwrap(), oracle.compact());
-        oracle.assert_same(&map);
-        assert_eq!(map.insert(&all).unwrap(), oracle.insert(&all).0);
-        oracle.assert_same(&map);
+        both.insert(&all);
+        both.assert_same();
+        both.remove(some);
+        both.compact();
+        both.assert_same();
+        both.insert(&all);
+        both.assert_same();
     }
     on_keys!(body: u32, u64, [u32; 2], [u32; 4], u128, [u64; 3], [u64; 8]);
 }
@@ -144,14 +184,9 @@ fn keys_of_12_bytes_with_one_tag() {
             .collect();
         assert!(keys.len() >= 10, "{} keys", keys.len());
         // In a table of few buckets many share one.
-        let map = RowMap::<[u32; 3]>::builder(on.device())
-            .hash_seed(SEED)
-            .build()
-            .unwrap();
-        let mut oracle = Oracle::default();
-        let twice = [&keys[..], &keys].concat();
-        assert_eq!(map.insert(&twice).unwrap(), oracle.insert(&twice).0);
-        oracle.assert_same(&map);
+        let mut both = seeded::<[u32; 3]>(on);
+        both.insert(&[&keys[..], &keys].concat());
+        both.assert_same();
     }
     super::on_every_device::<[u32; 3]>(body);
 }

@@ -1,20 +1,25 @@
-//! Row maps, and the unique keys of arrays, beside a `HashMap` of the keys' bytes.
+//! Row maps of plain data and of strings, and the unique keys of arrays, beside a `HashMap` of the keys' bytes.
 
 mod beside;
-pub mod collisions;
+mod collisions;
 mod groups;
 mod interleaved;
 mod joins;
 mod remove;
 mod room;
+mod strings;
 mod unique;
 mod verbs;
 
 use std::any::type_name;
+use std::borrow::Borrow;
 use std::collections::HashMap;
+use std::ops::Deref;
 
 use gpumap::RowMap;
 use gpumap::bytemuck::{Pod, bytes_of, bytes_of_mut};
+use gpumap::rows::{RowInput, RowKey};
+use gpumap::strings::Strings;
 use gpumap_kernels::kernels::Encoding;
 use gpumap_tests::device::noting;
 use gpumap_tests::{Target, on_every_target};
@@ -27,16 +32,24 @@ macro_rules! on_every_key {
     };
 }
 
+/// The same for strings too.
+macro_rules! on_every_kind {
+    ($body:ident) => {
+        $crate::rows::on_every_key!($body);
+        $crate::rows::on_keys!($body: str, [u8])
+    };
+}
+
 /// Runs `body::<K>(&Target)` for these keys, on every target.
 macro_rules! on_keys {
     ($body:ident: $($k:ty),*) => {
         $($crate::rows::on_every_device::<$k>($body::<$k>);)*
     };
 }
-use {on_every_key, on_keys};
+use {on_every_key, on_every_kind, on_keys};
 
 /// Runs a body on every target, of which some differ only in the slots of other maps.
-pub fn on_every_device<K>(body: fn(&Target)) {
+pub fn on_every_device<K: ?Sized>(body: fn(&Target)) {
     on_every_target(|on| {
         if on.encoding() != Some(Encoding::Split) {
             noting(type_name::<K>(), || body(on));
@@ -44,18 +57,144 @@ pub fn on_every_device<K>(body: fn(&Target)) {
     });
 }
 
-/// Key number `i`, one of its words not zero. Others differ from it in one word, or two.
+/// What a batch has: its bytes are those of the key.
+pub trait One: Clone {
+    fn bytes(&self) -> &[u8];
+}
+
+impl<K: Pod> One for K {
+    fn bytes(&self) -> &[u8] {
+        bytes_of(self)
+    }
+}
+
+/// A string.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Text(pub Vec<u8>);
+
+impl One for Text {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Deref for Text {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl AsRef<[u8]> for Text {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+/// A key of plain data, or a string.
+pub trait Key: RowKey<Column: RowInput<Self>> + 'static {
+    type One: One;
+    type Batch: RowInput<Self> + ?Sized;
+
+    const ARE_STRINGS: bool;
+
+    fn batch(keys: &[Self::One]) -> &Self::Batch;
+
+    /// Key number `i`, which no other one is equal to.
+    fn key(i: u64) -> Self::One;
+
+    /// The bytes of each key of a dump.
+    fn bytes(keys: &Self::Slice) -> Vec<&[u8]>;
+
+    /// Rows and bytes of strings that there is room for.
+    fn room(map: &RowMap<Self>) -> (usize, usize);
+
+    /// How many bytes the strings have.
+    fn byte_len(map: &RowMap<Self>) -> Option<usize>;
+}
+
+impl<K: Pod> Key for K {
+    type One = K;
+    type Batch = [K];
+
+    const ARE_STRINGS: bool = false;
+
+    fn batch(keys: &[K]) -> &[K] {
+        keys
+    }
+
+    /// One of its words is not zero. Others differ from it in one word, or two.
+    fn key(i: u64) -> K {
+        let words = size_of::<K>() as u64 / 4;
+        let mut key = K::zeroed();
+        let (word, number) = ((i % words) as usize, i / words + 1);
+        bytes_of_mut(&mut key)[4 * word..][..4].copy_from_slice(&(number as u32).to_le_bytes());
+        key
+    }
+
+    fn bytes(keys: &[K]) -> Vec<&[u8]> {
+        keys.iter().map(bytes_of).collect()
+    }
+
+    fn room(map: &RowMap<K>) -> (usize, usize) {
+        (map.capacity(), 0)
+    }
+
+    fn byte_len(_: &RowMap<K>) -> Option<usize> {
+        None
+    }
+}
+
+macro_rules! strings {
+    ($($key:ty)*) => {$(
+        impl Key for $key {
+            type One = Text;
+            type Batch = [Text];
+
+            const ARE_STRINGS: bool = true;
+
+            fn batch(keys: &[Text]) -> &[Text] {
+                keys
+            }
+
+            /// Of 0 to 30 bytes as a rule, some of them of hundreds. Many begin alike.
+            fn key(i: u64) -> Text {
+                let filled = match i {
+                    0 => return Text(Vec::new()),
+                    _ if i.is_multiple_of(97) => 300 + i % 50,
+                    _ => i * 7 % 23,
+                };
+                let fill = if i.is_multiple_of(5) { 0 } else { b'x' };
+                let mut string = vec![fill; filled as usize];
+                string.extend(i.to_string().bytes());
+                Text(string)
+            }
+
+            fn bytes(keys: &Strings) -> Vec<&[u8]> {
+                keys.iter().collect()
+            }
+
+            fn room(map: &RowMap<$key>) -> (usize, usize) {
+                (map.capacity(), map.byte_capacity())
+            }
+
+            fn byte_len(map: &RowMap<$key>) -> Option<usize> {
+                Some(map.byte_len().expect("their bytes"))
+            }
+        }
+    )*};
+}
+strings! { str [u8] }
+
+/// Key number `i`, of plain data.
 pub fn key<K: Pod>(i: u64) -> K {
-    let words = size_of::<K>() as u64 / 4;
-    let mut key = K::zeroed();
-    let (word, number) = ((i % words) as usize, i / words + 1);
-    bytes_of_mut(&mut key)[4 * word..][..4].copy_from_slice(&(number as u32).to_le_bytes());
-    key
+    K::key(i)
 }
 
 /// Keys by their numbers.
-pub fn keys<K: Pod>(numbers: impl IntoIterator<Item = u64>) -> Vec<K> {
-    numbers.into_iter().map(key).collect()
+pub fn keys<K: Key + ?Sized>(numbers: impl IntoIterator<Item = u64>) -> Vec<K::One> {
+    numbers.into_iter().map(K::key).collect()
 }
 
 /// What keys come to in one batch after the other.
@@ -68,23 +207,21 @@ pub struct Oracle {
 
 impl Oracle {
     /// The rows of a batch, and for each key whether it is new.
-    pub fn insert<K: Pod>(&mut self, batch: &[K]) -> (Vec<u32>, Vec<u8>) {
-        let insert = |key| self.insert_bytes(bytes_of(key));
-        batch.iter().map(insert).unzip()
+    pub fn insert(&mut self, batch: &[impl One]) -> (Vec<u32>, Vec<u8>) {
+        let insert = |key: &[u8]| {
+            let next = self.keys.len() as u32;
+            let row = *self.rows.entry(key.to_vec()).or_insert(next);
+            if row == next {
+                self.keys.push(key.to_vec());
+            }
+            (row, u8::from(row == next))
+        };
+        batch.iter().map(One::bytes).map(insert).unzip()
     }
 
-    pub fn insert_bytes(&mut self, key: &[u8]) -> (u32, u8) {
-        let next = self.keys.len() as u32;
-        let row = *self.rows.entry(key.to_vec()).or_insert(next);
-        if row == next {
-            self.keys.push(key.to_vec());
-        }
-        (row, u8::from(row == next))
-    }
-
-    pub fn get<K: Pod>(&self, batch: &[K]) -> Vec<Option<u32>> {
-        let row = |key| self.rows.get(bytes_of(key)).copied();
-        batch.iter().map(row).collect()
+    pub fn get(&self, batch: &[impl One]) -> Vec<Option<u32>> {
+        let row = |key: &[u8]| self.rows.get(key).copied();
+        batch.iter().map(One::bytes).map(row).collect()
     }
 
     /// How many keys there are.
@@ -93,9 +230,9 @@ impl Oracle {
     }
 
     /// How many keys of a batch there were.
-    pub fn remove<K: Pod>(&mut self, batch: &[K]) -> usize {
-        let removed = |key: &&K| self.rows.remove(bytes_of(*key)).is_some();
-        batch.iter().filter(removed).count()
+    pub fn remove(&mut self, batch: &[impl One]) -> usize {
+        let removed = |key: &&[u8]| self.rows.remove(*key).is_some();
+        batch.iter().map(One::bytes).filter(removed).count()
     }
 
     /// The rows that have a key, and these.
@@ -114,34 +251,89 @@ impl Oracle {
     }
 
     /// Panics unless a map holds this.
-    pub fn assert_same<K: Pod>(&self, map: &RowMap<K>) {
+    pub fn assert_same<K: Key + ?Sized>(&self, map: &RowMap<K>) {
         assert_eq!(
             (map.len(), map.is_empty(), map.row_bound()),
             (self.rows.len(), self.rows.is_empty(), self.keys.len())
         );
-        assert!(map.capacity() >= map.row_bound());
+        let room = K::room(map);
+        assert!(room.0 == map.capacity() && room.0 >= map.row_bound());
         let (present, of_rows) = self.present();
-        let keys_of_rows = |keys: &[K]| keys.iter().map(bytes_of).eq(&of_rows);
+        let assert_keys = |keys: &K::Slice, what| assert!(K::bytes(keys) == of_rows, "{what}");
         let all = map.keys().expect("keys");
-        assert!(keys_of_rows(&all), "keys in the order of rows");
+        assert_keys(all.borrow(), "keys in the order of rows");
+        if let Some(bytes) = K::byte_len(map) {
+            assert_eq!(bytes, of_rows.concat().len());
+            assert!(room.1 >= bytes);
+        }
         let (keys, rows) = map.retrieve_all().expect("keys and rows");
-        assert!(keys_of_rows(&keys), "keys beside their rows");
+        assert_keys(keys.borrow(), "keys beside their rows");
         assert_eq!(rows, present);
         let mut in_chunks = (Vec::new(), Vec::new());
         let take = |chunk: &gpumap::Chunk<K, u32>| {
             assert!((1..=7).contains(&chunk.len()));
-            in_chunks.0.extend_from_slice(chunk.keys());
+            let keys = K::bytes(chunk.keys()).into_iter().map(<[u8]>::to_vec);
+            in_chunks.0.extend(keys);
             in_chunks.1.extend_from_slice(chunk.values());
             Ok(())
         };
         map.for_each_chunk(7, take).expect("chunks");
-        assert!(keys_of_rows(&in_chunks.0), "keys in chunks");
+        assert!(in_chunks.0 == of_rows, "keys in chunks");
         assert_eq!(in_chunks.1, present);
         let got = map.get(&all).expect("get");
         assert!(
             got.into_iter().eq(rows.into_iter().map(Some)),
             "the rows of all keys"
         );
+    }
+}
+
+/// A map, and what it has to hold.
+pub struct Checked<K: Key + ?Sized> {
+    pub map: RowMap<K>,
+    pub oracle: Oracle,
+}
+
+impl<K: Key + ?Sized> From<RowMap<K>> for Checked<K> {
+    /// A map without keys.
+    fn from(map: RowMap<K>) -> Self {
+        let oracle = Oracle::default();
+        Self { map, oracle }
+    }
+}
+
+/// Panics where the two disagree.
+impl<K: Key + ?Sized> Checked<K> {
+    pub fn new(on: &Target) -> Self {
+        RowMap::new(on.device()).unwrap().into()
+    }
+
+    #[track_caller]
+    pub fn insert(&mut self, batch: &[K::One]) {
+        let rows = self.map.insert(K::batch(batch)).unwrap();
+        assert_eq!(rows, self.oracle.insert(batch).0);
+    }
+
+    #[track_caller]
+    pub fn get(&self, batch: &[K::One]) {
+        let rows = self.map.get(K::batch(batch)).unwrap();
+        assert_eq!(rows, self.oracle.get(batch));
+    }
+
+    #[track_caller]
+    pub fn remove(&mut self, batch: &[K::One]) {
+        let removed = self.map.remove(K::batch(batch)).unwrap();
+        assert_eq!(removed, self.oracle.remove(batch));
+    }
+
+    #[track_caller]
+    pub fn compact(&mut self) {
+        assert_eq!(self.map.compact().unwrap(), self.oracle.compact());
+    }
+
+    #[track_caller]
+    pub fn assert_same(&self) {
+        self.oracle.assert_same(&self.map);
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
-use gpumap::bytemuck::{self, Pod, bytes_of};
+use gpumap::bytemuck::{self, Pod};
 use gpumap::{Buffer, Error, RowMap};
 use gpumap_kernels::hash::mix64;
 use gpumap_tests::Target;
 use gpumap_tests::device::noting;
 
-use super::{Oracle, keys, on_every_key, on_keys, patterns};
+use super::{Checked, Key, One, Oracle, keys, on_every_kind, on_keys, patterns};
 
 fn map<K: Pod>(on: &Target) -> RowMap<K> {
     RowMap::new(on.device()).unwrap()
@@ -17,7 +17,7 @@ fn map<K: Pod>(on: &Target) -> RowMap<K> {
 /// Batches of all verbs, in any order.
 #[test]
 fn random_histories() {
-    fn body<K: Pod>(on: &Target) {
+    fn body<K: Key + ?Sized>(on: &Target) {
         let universe = on.n(700, 100_000) as u64;
         for seed in 0..3u64 {
             let mut state = seed;
@@ -25,7 +25,7 @@ fn random_histories() {
                 state = mix64(state.wrapping_add(0x9e37_79b9_7f4a_7c15));
                 state % below
             };
-            let (map, mut oracle) = (map::<K>(on), Oracle::default());
+            let mut both = Checked::<K>::new(on);
             for step in 0..40 {
                 let bits = random(universe.ilog2().into());
                 let n = random(1 << bits);
@@ -33,42 +33,40 @@ fn random_histories() {
                 let (from, width) = (random(universe), 1 + random(universe));
                 let batch = keys::<K>((0..n).map(|_| (from + random(width)) % universe));
                 noting(&format!("seed {seed}, step {step}"), || match random(12) {
-                    0..4 => assert_eq!(map.insert(&batch).unwrap(), oracle.insert(&batch).0),
-                    4..9 => {
-                        assert_eq!(map.remove(&batch).unwrap(), oracle.remove(&batch));
-                    }
-                    9 => assert_eq!(map.compact().unwrap(), oracle.compact()),
-                    10 => map.reserve(random(universe) as usize).unwrap(),
-                    _ => assert_eq!(map.get(&batch).unwrap(), oracle.get(&batch)),
+                    0..4 => both.insert(&batch),
+                    4..9 => both.remove(&batch),
+                    9 => both.compact(),
+                    10 => both.map.reserve(random(universe) as usize).unwrap(),
+                    _ => both.get(&batch),
                 });
-                oracle.assert_same(&map);
+                both.assert_same();
             }
         }
     }
-    on_every_key!(body);
+    on_every_kind!(body);
 }
 
 #[test]
 fn no_other_key_gets_the_row_of_a_removed_one() {
-    fn body<K: Pod>(on: &Target) {
+    fn body<K: Key + ?Sized>(on: &Target) {
         let n = on.n(700, 100_000) as u64;
-        let map = map::<K>(on);
+        let map = RowMap::<K>::new(on.device()).unwrap();
         let all = keys::<K>(0..n);
-        map.insert(&all).unwrap();
+        map.insert(K::batch(&all)).unwrap();
         for (name, numbers) in patterns(n) {
             noting(name, || {
                 let batch = keys::<K>(numbers);
-                let gone: HashSet<&[u8]> = batch.iter().map(bytes_of).collect();
-                let before = map.get(&all).unwrap();
-                let removed = map.remove(&batch).unwrap();
-                assert_eq!(map.remove(&batch).unwrap(), 0, "again");
+                let gone: HashSet<&[u8]> = batch.iter().map(One::bytes).collect();
+                let before = map.get(K::batch(&all)).unwrap();
+                let removed = map.remove(K::batch(&batch)).unwrap();
+                assert_eq!(map.remove(K::batch(&batch)).unwrap(), 0, "again");
                 assert_eq!(map.len(), all.len() - removed);
                 let bound = map.row_bound() as u32;
                 // They come back with new rows, and the others have theirs.
-                let after = map.insert(&all).unwrap();
+                let after = map.insert(K::batch(&all)).unwrap();
                 let mut next = bound;
                 for ((key, before), after) in all.iter().zip(before).zip(after) {
-                    let was_removed = gone.contains(bytes_of(key));
+                    let was_removed = gone.contains(key.bytes());
                     let expected = if was_removed { next } else { before.unwrap() };
                     assert_eq!(after, expected);
                     next += u32::from(was_removed);
@@ -77,42 +75,71 @@ fn no_other_key_gets_the_row_of_a_removed_one() {
             });
         }
     }
-    on_keys!(body: u32, [u32; 3]);
+    on_keys!(body: u32, [u32; 3], str);
+}
+
+#[test]
+fn removed_keys_come_again() {
+    fn body<K: Key + ?Sized>(on: &Target) {
+        let n = on.n(300, 20_000) as u64;
+        let mut both = Checked::<K>::new(on);
+        for round in 0..8 {
+            both.insert(&keys::<K>(round * n / 2..round * n / 2 + n));
+            let gone = keys::<K>((0..3 * n).step_by(2).map(|i| i + round % 2));
+            // Twice in the batch, which counts once.
+            both.remove(&[gone.clone(), gone].concat());
+            both.assert_same();
+            if round % 3 == 2 {
+                both.compact();
+                both.assert_same();
+            }
+        }
+        let mut old = vec![7; both.map.len()];
+        assert_eq!(both.map.compact_into(&mut old).unwrap(), old.len());
+        assert_eq!(old, both.oracle.compact());
+        both.assert_same();
+        let same = both.map.compact().unwrap();
+        assert!(same.into_iter().eq(0..old.len() as u32), "dense already");
+        both.map.remove(&both.map.keys().unwrap()).unwrap();
+        assert_eq!(both.map.compact().unwrap(), []);
+        both = both.map.into();
+        both.assert_same();
+        both.insert(&keys::<K>([3]));
+    }
+    on_keys!(body: u64, [u32; 3], str);
 }
 
 #[test]
 fn everything_and_nothing() {
-    fn body<K: Pod>(on: &Target) {
-        let (map, mut oracle) = (map::<K>(on), Oracle::default());
+    fn body<K: Key + ?Sized>(on: &Target) {
+        let mut both = Checked::<K>::new(on);
         let batch = keys::<K>(0..300);
         // Of a map that has none, with no key, and with no gap.
-        assert_eq!(map.remove(&batch).unwrap(), 0);
-        assert_eq!(map.compact().unwrap(), []);
-        assert_eq!(map.retrieve_all().unwrap().1, []);
-        map.insert(&batch).unwrap();
-        oracle.insert(&batch);
-        assert_eq!(map.remove(&[]).unwrap(), 0);
-        assert!(map.compact().unwrap().into_iter().eq(0..300));
-        oracle.assert_same(&map);
+        both.remove(&batch);
+        both.compact();
+        assert_eq!(both.map.retrieve_all().unwrap().1, []);
+        both.insert(&batch);
+        both.remove(&[]);
+        both.compact();
+        both.assert_same();
 
-        assert_eq!(map.remove(&batch).unwrap(), oracle.remove(&batch));
-        oracle.assert_same(&map);
-        assert_eq!(map.insert(&batch[7..9]).unwrap(), [300, 301]);
-        oracle.insert(&batch[7..9]);
-        oracle.assert_same(&map);
-        assert_eq!(map.remove(&batch).unwrap(), oracle.remove(&batch));
-        assert_eq!(map.compact().unwrap(), []);
-        oracle.compact();
-        oracle.assert_same(&map);
-        assert_eq!(map.insert(&batch).unwrap(), oracle.insert(&batch).0);
-        oracle.assert_same(&map);
+        both.remove(&batch);
+        both.assert_same();
+        both.insert(&batch[7..9]);
+        both.assert_same();
+        both.remove(&batch);
+        both.compact();
+        both.assert_same();
+        both.insert(&batch);
+        both.assert_same();
 
-        map.remove(&batch[..100]).unwrap();
-        map.clear().unwrap();
-        Oracle::default().assert_same(&map);
-        assert!(map.insert(&batch).unwrap().into_iter().eq(0..300));
+        both.remove(&batch[..100]);
+        both.map.clear().unwrap();
+        both = both.map.into();
+        both.assert_same();
+        both.insert(&batch);
     }
-    on_keys!(body: u32, u64, [u32; 3], u128, [u64; 8]);
+    on_keys!(body: u32, u64, [u32; 3], u128, [u64; 8], str);
 }
 
 #[test]
@@ -175,11 +202,11 @@ fn answers_go_to_the_host_and_to_the_device() {
 #[test]
 fn keys_may_go_anywhere() {
     fn body(on: &Target) {
-        let gone: Vec<[u8; 16]> = keys(50..70);
+        let gone = keys::<[u8; 16]>(50..70);
         let mut bytes = vec![0u8; 16 * 180 + 16];
         for at in 0..16 {
             let (map, mut oracle) = (map::<[u8; 16]>(on), Oracle::default());
-            let batch: Vec<[u8; 16]> = keys(0..200);
+            let batch = keys::<[u8; 16]>(0..200);
             assert_eq!(map.insert(&batch).unwrap(), oracle.insert(&batch).0);
             let from = &mut bytes[at..][..16 * 20];
             from.copy_from_slice(bytemuck::cast_slice(&gone));
@@ -212,26 +239,21 @@ fn keys_may_go_anywhere() {
 fn slots_are_made_for_the_keys_that_there_are() {
     fn body<K: Pod>(on: &Target) {
         let map = RowMap::<K>::with_capacity(on.device(), 2_000).unwrap();
-        let mut oracle = Oracle::default();
         let capacity = map.capacity();
+        let mut both = Checked::from(map);
         for round in 0..12 {
             let batch = keys::<K>(round * 900..(round + 1) * 900);
-            assert_eq!(map.insert(&batch).unwrap(), oracle.insert(&batch).0);
-            assert_eq!(
-                map.remove(&batch[..800]).unwrap(),
-                oracle.remove(&batch[..800])
-            );
+            both.insert(&batch);
+            both.remove(&batch[..800]);
             if round % 4 == 3 {
-                map.remove(&batch).unwrap();
-                oracle.remove(&batch);
+                both.remove(&batch);
             }
-            oracle.assert_same(&map);
+            both.assert_same();
         }
-        let old = map.compact().unwrap();
-        assert_eq!(old, oracle.compact());
-        oracle.assert_same(&map);
+        both.compact();
+        both.assert_same();
         // Keys got more room, slots did not.
-        let after = map.capacity();
+        let after = both.map.capacity();
         assert!(
             (capacity..2 * capacity + 50).contains(&after),
             "{capacity} to {after}"

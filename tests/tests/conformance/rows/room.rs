@@ -5,23 +5,29 @@ use gpumap::{Error, RowMap};
 use gpumap_tests::Target;
 use gpumap_tests::memory::{BUDGET, until_enough, with_left};
 
-use super::{Oracle, keys, on_keys};
+use super::{Checked, Key, Oracle, keys, on_keys};
 
 #[test]
 fn maps_grow_as_keys_come() {
-    fn body<K: Pod>(on: &Target) {
-        let map = RowMap::<K>::new(on.device()).unwrap();
-        let mut oracle = Oracle::default();
-        let mut next = 0;
-        for more in [1, 30, 14, 1, 200, 3, 1_000] {
+    fn body<K: Key + ?Sized>(on: &Target) {
+        let mut both = Checked::<K>::new(on);
+        let (mut next, mut rooms) = (0, Vec::new());
+        for more in [1, 30, 14, 1, 200, 3, 1_000, 2_000, 10] {
             // Half of them are there.
-            let batch = keys::<K>(next / 2..next + more);
+            both.insert(&keys::<K>(next / 2..next + more));
             next += more;
-            assert_eq!(map.insert(&batch).unwrap(), oracle.insert(&batch).0);
-            oracle.assert_same(&map);
+            both.assert_same();
+            rooms.push(K::room(&both.map));
         }
+        let room = K::room(&both.map);
+        rooms.dedup_by_key(|(rows, bytes)| if K::ARE_STRINGS { *bytes } else { *rows });
+        assert!(rooms.len() > 3, "several steps: {rooms:?}");
+        both.remove(&keys::<K>(0..next - 5));
+        both.compact();
+        both.assert_same();
+        assert_eq!(K::room(&both.map), room, "the room stays");
     }
-    on_keys!(body: u32, u64, [u32; 3], u128, [u64; 8]);
+    on_keys!(body: u32, u64, [u32; 3], u128, [u64; 8], str);
 }
 
 #[test]
@@ -51,31 +57,33 @@ fn with_room_nothing_is_allocated() {
 
 #[test]
 fn refused_batches_change_nothing() {
-    fn body<K: Pod>(on: &Target) {
+    fn body<K: Key + ?Sized>(on: &Target) {
         let held = keys::<K>(0..2_000);
         let batch = keys::<K>((0..9_000).map(|i| 1_000 + i % 6_000));
-        let enough = until_enough(on, 8 << 10, |on, left| {
+        let (step, near) = match K::ARE_STRINGS {
+            true => ((16 << 10) * on.stride(3) as u64, 32 << 10),
+            false => (8 << 10, 16 << 10),
+        };
+        let enough = until_enough(on, step, |on, left| {
             let map = RowMap::<K>::with_capacity(on.device(), 2_000).unwrap();
-            let mut oracle = Oracle::default();
-            oracle.insert(&held);
-            map.insert(&held).unwrap();
-            map.trim();
-            let room = || (on.device().allocated_bytes(), map.capacity());
-            let before = room();
-            let inserted = with_left(on, left, || map.insert(&batch));
+            let mut both = Checked::from(map);
+            both.insert(&held);
+            let room = |map: &RowMap<K>| {
+                map.trim();
+                (on.device().allocated_bytes(), K::room(map))
+            };
+            let before = room(&both.map);
+            let inserted = with_left(on, left, || both.map.insert(K::batch(&batch)));
             match &inserted {
-                Ok(rows) => assert_eq!(*rows, oracle.insert(&batch).0),
-                Err(_) => {
-                    map.trim();
-                    assert_eq!(room(), before);
-                }
+                Ok(rows) => assert_eq!(*rows, both.oracle.insert(&batch).0),
+                Err(_) => assert_eq!(room(&both.map), before),
             }
-            oracle.assert_same(&map);
+            both.assert_same();
             inserted.map(drop)
         });
-        enough.assert_near(16 << 10);
+        enough.assert_near(near);
     }
-    on_keys!(body: u32, u128, [u64; 8]);
+    on_keys!(body: u32, u128, [u64; 8], str);
 }
 
 /// Slots have room and keys have not: when that is known, the batch has claimed its slots.
@@ -83,20 +91,18 @@ fn refused_batches_change_nothing() {
 fn claims_of_a_refused_batch_are_taken_back() {
     fn body<K: Pod>(on: &Target) {
         let on = &on.with_memory_budget(BUDGET);
-        let map = RowMap::<K>::new(on.device()).unwrap();
-        let mut oracle = Oracle::default();
-        let (held, batch) = (keys::<K>(0..50), keys::<K>((20..70).rev()));
-        assert_eq!(map.insert(&held).unwrap(), oracle.insert(&held).0);
-        let refused = with_left(on, 0, || map.insert(&batch));
+        let mut both = Checked::<K>::new(on);
+        both.insert(&keys::<K>(0..50));
+        let batch = keys::<K>((20..70).rev());
+        let refused = with_left(on, 0, || both.map.insert(&batch));
         assert!(
             matches!(refused, Err(Error::OutOfMemory { .. })),
             "{refused:?}"
         );
-        oracle.assert_same(&map);
+        both.assert_same();
         // In another order: a claim that was left would name the wrong key.
-        let batch = keys::<K>(20..70);
-        assert_eq!(map.insert(&batch).unwrap(), oracle.insert(&batch).0);
-        oracle.assert_same(&map);
+        both.insert(&keys::<K>(20..70));
+        both.assert_same();
     }
     on_keys!(body: u64, [u32; 3], [u64; 8]);
 }

@@ -6,7 +6,7 @@ use gpumap::{Buffer, Device, Error, RowMap};
 use gpumap_tests::Target;
 use gpumap_tests::device::noting;
 
-use super::{Oracle, key, keys, on_every_key, on_keys, patterns};
+use super::{Checked, Key, Oracle, keys, on_every_key, on_every_kind, on_keys, patterns};
 
 fn map<K: Pod>(on: &Target) -> RowMap<K> {
     RowMap::new(on.device()).unwrap()
@@ -14,27 +14,56 @@ fn map<K: Pod>(on: &Target) -> RowMap<K> {
 
 #[test]
 fn rows_follow_first_occurrences() {
-    fn body<K: Pod>(on: &Target) {
-        let n = on.n(700, 100_000) as u64;
+    fn body<K: Key + ?Sized>(on: &Target) {
         // Into one map in turn, and each into a map of its own.
-        let (whole, mut all) = (map::<K>(on), Oracle::default());
-        for (name, numbers) in patterns(n) {
+        let mut whole = Checked::<K>::new(on);
+        for (name, numbers) in patterns(on.n(700, 100_000) as u64) {
             let batch = keys::<K>(numbers);
             noting(name, || {
-                assert_eq!(whole.insert(&batch).unwrap(), all.insert(&batch).0);
-                all.assert_same(&whole);
-                let (own, mut oracle) = (map::<K>(on), Oracle::default());
-                assert_eq!(own.insert(&batch).unwrap(), oracle.insert(&batch).0);
-                assert_eq!(
-                    own.insert(&batch).unwrap(),
-                    oracle.insert(&batch).0,
-                    "again"
-                );
-                oracle.assert_same(&own);
+                whole.insert(&batch);
+                whole.assert_same();
+                let mut own = Checked::<K>::new(on);
+                own.insert(&batch);
+                own.insert(&batch);
+                own.assert_same();
             });
         }
     }
-    on_every_key!(body);
+    on_every_kind!(body);
+}
+
+#[test]
+fn chunks_have_the_keys_that_there_are() {
+    fn body<K: Key + ?Sized>(on: &Target) {
+        let n = on.n(500, 30_000) as u64;
+        let mut both = Checked::<K>::new(on);
+        let none = both.map.for_each_chunk(7, |_| panic!("there is none"));
+        none.unwrap();
+        both.insert(&keys::<K>(0..n));
+        both.remove(&keys::<K>((0..n).filter(|i| i % 7 < 3)));
+        let (rows, keys) = both.oracle.present();
+        for most in [1, 7, 64, usize::MAX] {
+            let mut told: (Vec<u32>, Vec<Vec<u8>>) = Default::default();
+            let take = |chunk: &gpumap::Chunk<K, u32>| {
+                assert!((1..=most).contains(&chunk.len()));
+                told.0.extend(chunk.values());
+                let keys = K::bytes(chunk.keys()).into_iter().map(<[u8]>::to_vec);
+                told.1.extend(keys);
+                Ok(())
+            };
+            both.map.for_each_chunk(most, take).unwrap();
+            assert_eq!((&told.0, &told.1), (&rows, &keys), "{most} at a time");
+        }
+        // What it is told to do fails: so does it, and calls go on.
+        let mut calls = 0;
+        let failed = both.map.for_each_chunk(1, |_| {
+            calls += 1;
+            Err(Error::Poisoned)
+        });
+        assert!(matches!(failed, Err(Error::Poisoned)) && calls == 1);
+        both.assert_same();
+    }
+    on_keys!(body: u64, [u32; 3], str);
 }
 
 #[test]
@@ -78,17 +107,26 @@ fn answers_go_to_the_host_and_to_the_device() {
 
 #[test]
 fn a_map_that_was_cleared_begins_with_row_0() {
-    fn body<K: Pod>(on: &Target) {
-        let map = map::<K>(on);
-        map.insert(&keys::<K>(0..300)).unwrap();
-        let capacity = map.capacity();
-        map.clear().unwrap();
-        Oracle::default().assert_same(&map);
-        assert_eq!(map.get(&keys::<K>(0..300)).unwrap(), [None; 300]);
-        assert_eq!(map.capacity(), capacity);
-        assert_eq!(map.insert(&[key::<K>(299), key(0)]).unwrap(), [0, 1]);
+    fn body<K: Key + ?Sized>(on: &Target) {
+        let mut both = Checked::<K>::new(on);
+        let batch = keys::<K>(0..300);
+        both.insert(&batch);
+        let room = K::room(&both.map);
+        both.map.clear().unwrap();
+        both = both.map.into();
+        both.assert_same();
+        both.get(&batch);
+        for batch in [&batch[200..], &batch[..]] {
+            both.insert(batch);
+            both.assert_same();
+        }
+        assert_eq!(K::room(&both.map), room);
+        both.map.clear().unwrap();
+        both = both.map.into();
+        both.insert(&keys::<K>([299, 0]));
+        both.assert_same();
     }
-    on_keys!(body: u32, u128);
+    on_keys!(body: u32, u128, str);
 }
 
 /// All ones is what empty slots are filled with, and nothing a key cannot be.
@@ -136,25 +174,44 @@ fn keys_may_lie_anywhere() {
 }
 
 #[test]
-fn what_is_too_small_or_of_another_device_is_refused() {
+fn what_is_too_small_is_refused() {
+    fn body<K: Key + ?Sized>(on: &Target) {
+        let mut both = Checked::<K>::new(on);
+        let all = keys::<K>(0..10);
+        let batch = K::batch(&all);
+        let short = |outcome: Result<usize, Error>, expected: usize| match outcome {
+            Err(Error::OutputTooSmall { needed, given }) => {
+                assert_eq!((needed, given), (expected, expected - 1));
+            }
+            other => panic!("{other:?}"),
+        };
+        short(both.map.insert_into(batch, &mut [0; 9]), 10);
+        let (rows, new) = (&mut [0; 10], &mut [0; 9]);
+        short(both.map.insert_with_outcome_into(batch, rows, new), 10);
+        assert!(both.map.is_empty());
+        both.insert(&all);
+        short(both.map.get_into(batch, &mut [0; 9]).map(|()| 0), 10);
+        both.remove(&all[..1]);
+        short(both.map.compact_into(&mut [0; 8]), 9);
+        both.assert_same();
+    }
+    on_keys!(body: u64, [u32; 3], str);
+}
+
+#[test]
+fn keys_of_another_device_are_refused() {
     fn body<K: Pod>(on: &Target) {
         let map = map::<K>(on);
         let batch = keys::<K>(0..10);
-        let short = |outcome: Result<usize, Error>| {
-            assert!(matches!(
-                outcome,
-                Err(Error::OutputTooSmall {
-                    needed: 10,
-                    given: 9
-                })
-            ));
-        };
-        short(map.insert_into(&batch, &mut [0; 9]));
-        short(map.insert_with_outcome_into(&batch, &mut [0; 10], &mut [0; 9]));
-        assert!(map.is_empty());
         map.insert(&batch).unwrap();
-        short(map.get_into(&batch, &mut [0; 9]).map(|()| 0));
-        short(map.keys_into(&mut vec![K::zeroed(); 9]));
+        let short = map.keys_into(&mut vec![K::zeroed(); 9]);
+        assert!(matches!(
+            short,
+            Err(Error::OutputTooSmall {
+                needed: 10,
+                given: 9
+            })
+        ));
         let elsewhere = Device::cpu().with_memory_budget(1 << 20);
         if elsewhere.info().unwrap().backend != on.device().info().unwrap().backend {
             let stream = gpumap::Stream::new(&elsewhere).unwrap();

@@ -17,12 +17,12 @@ fn look_up<K: Key, V: Numeric + PartialEq>(
     n: u64,
 ) -> Result<()> {
     let (me, ranks) = (rank.index() as u64, rank.ranks() as u64);
-    let held: Vec<K> = keys(0..n);
+    let held = keys::<K>(0..n);
     let values: Vec<V> = (0..n).map(value).collect();
     shard.execute(rank, op::insert(&held, &values))?;
 
     let asked: Vec<u64> = (0..2 * n).map(|i| (i * 7 + me) % (2 * n)).collect();
-    let batch: Vec<K> = keys(asked.iter().copied());
+    let batch = keys::<K>(asked.iter().copied());
     let right = |default: V| -> Vec<V> {
         let of_key = |&i: &u64| if i < n { value(i) } else { default };
         asked.iter().map(of_key).collect()

@@ -447,7 +447,7 @@ impl Oracles {
 fn failures_of_one_device() {
     type Map = ShardedRowMap<u128>;
     fn batch() -> Vec<u128> {
-        keys(20..200)
+        keys::<u128>(20..200)
     }
     let kind = Kind {
         make: |ranks| {

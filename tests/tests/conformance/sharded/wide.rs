@@ -489,7 +489,7 @@ fn what_one_rank_refuses_all_do() {
 fn failures_of_one_device() {
     type Map = ShardedMap<u128, u64>;
     fn batch() -> Vec<u128> {
-        keys(20..200)
+        keys::<u128>(20..200)
     }
     fn values(value: u64) -> Vec<u64> {
         vec![value; 180]

@@ -7,7 +7,8 @@ use gpumap::file::FileError;
 use gpumap::{Device, Error, Map, Result, RowMap};
 use gpumap_tests::Target;
 
-use super::{Oracle, on_every_device, string, strings};
+use super::super::Oracle;
+use super::{Checked, Text, on_every_device, strings};
 
 const HEADER: usize = 64;
 
@@ -76,14 +77,14 @@ fn cause<T>(outcome: Result<T>) -> FileError {
 }
 
 /// Panics unless a map holds what an oracle does, and goes on as that does.
-fn assert_goes_on(back: &RowMap<str>, oracle: &mut Oracle, next: &[Vec<u8>]) {
-    oracle.assert_same(back);
-    assert_eq!(back.insert(next).unwrap(), oracle.insert(next).0);
-    let gone = strings((0..3_000).step_by(3));
-    assert_eq!(back.remove(&gone).unwrap(), oracle.remove(&gone));
-    oracle.assert_same(back);
-    assert_eq!(back.compact().unwrap(), oracle.compact());
-    oracle.assert_same(back);
+fn assert_goes_on(map: RowMap<str>, oracle: Oracle, next: &[Text]) {
+    let mut both = Checked { map, oracle };
+    both.assert_same();
+    both.insert(next);
+    both.remove(&strings((0..3_000).step_by(3)));
+    both.assert_same();
+    both.compact();
+    both.assert_same();
 }
 
 #[test]
@@ -102,11 +103,10 @@ fn strings_come_back_on_every_device() {
             (n, n / 3..n / 2),
             (96, 40..96),
         ] {
-            let (map, mut oracle) = (RowMap::<str>::new(on.device()).unwrap(), Oracle::default());
-            let (batch, gone) = (strings(0..rows), strings(removed));
-            map.insert(&batch).unwrap();
-            oracle.insert(&batch);
-            assert_eq!(map.remove(&gone).unwrap(), oracle.remove(&gone));
+            let mut both = Checked::new(on);
+            both.insert(&strings(0..rows));
+            both.remove(&strings(removed));
+            let Checked { map, oracle } = both;
             assert_eq!(map.save(&path).unwrap(), map.len() as u64);
             let mut bytes = Vec::new();
             assert_eq!(map.save_to(&mut bytes).unwrap(), map.len() as u64);
@@ -125,7 +125,7 @@ fn strings_come_back_on_every_device() {
                 assert_eq!(back.row_bound() as u64, rows);
                 back.save_to(&mut again).unwrap();
                 assert_eq!(again, bytes);
-                assert_goes_on(&back, &mut oracle.clone(), &next);
+                assert_goes_on(back, oracle.clone(), &next);
             }
             // A builder may have room for more.
             let builder = RowMap::<str>::builder(on.device())
@@ -133,7 +133,7 @@ fn strings_come_back_on_every_device() {
                 .bytes(99_000);
             let back = builder.load(&path).unwrap();
             assert!(back.capacity() >= 1_000 && back.byte_capacity() >= 99_000);
-            assert_goes_on(&back, &mut oracle, &next);
+            assert_goes_on(back, oracle, &next);
         }
     }
     on_every_device(body);
@@ -145,62 +145,34 @@ fn long_strings_come_back() {
         // Together more than is on the host at a time, and one that is more by itself.
         let each = on.n(300_000, 7 << 20);
         let mut batch = strings(0..20);
-        batch.extend((0..4u8).map(|i| vec![i; each + usize::from(i)]));
-        batch.push(vec![b'z'; on.n(1 << 20, 18 << 20)]);
-        batch.push(string(50));
-        let (map, mut oracle) = (RowMap::<str>::new(on.device()).unwrap(), Oracle::default());
-        assert_eq!(map.insert(&batch).unwrap(), oracle.insert(&batch).0);
+        batch.extend((0..4u8).map(|i| Text(vec![i; each + usize::from(i)])));
+        batch.push(Text(vec![b'z'; on.n(1 << 20, 18 << 20)]));
+        batch.extend(strings(50..51));
+        let mut both = Checked::new(on);
+        both.insert(&batch);
         let mut bytes = Vec::new();
-        map.save_to(&mut bytes).unwrap();
-        let back = RowMap::<str>::builder(on.device())
-            .load_from(&bytes[..])
-            .unwrap();
-        oracle.assert_same(&back);
-        assert_eq!(back.insert(&batch).unwrap(), oracle.insert(&batch).0);
+        both.map.save_to(&mut bytes).unwrap();
+        let builder = RowMap::<str>::builder(on.device());
+        both.map = builder.load_from(&bytes[..]).unwrap();
+        both.assert_same();
+        both.insert(&batch);
         let mut told = Vec::new();
-        back.for_each_chunk(4, |chunk| {
-            let (strings, rows) = (chunk.keys(), chunk.values());
-            assert!(strings.len() <= 4 && strings.len() == rows.len());
-            assert!(strings.len() == 1 || strings.bytes().len() <= 16 << 20);
-            told.extend(strings.to_vecs().into_iter().zip(rows.iter().copied()));
-            Ok(())
-        })
-        .unwrap();
-        assert!(told.into_iter().eq(batch.into_iter().zip(0..)));
-    }
-    on_every_device(body);
-}
-
-#[test]
-fn chunks_have_the_strings_that_there_are() {
-    fn body(on: &Target) {
-        let n = on.n(500, 30_000) as u64;
-        let (map, mut oracle) = (RowMap::<str>::new(on.device()).unwrap(), Oracle::default());
-        map.for_each_chunk(7, |_| panic!("there is none")).unwrap();
-        let (batch, gone) = (strings(0..n), strings((0..n).filter(|i| i % 7 < 3)));
-        map.insert(&batch).unwrap();
-        oracle.insert(&batch);
-        assert_eq!(map.remove(&gone).unwrap(), oracle.remove(&gone));
-        let (rows, keys) = oracle.present();
-        for most in [1, 7, 64, usize::MAX] {
-            let mut told: (Vec<u32>, Vec<Vec<u8>>) = Default::default();
-            map.for_each_chunk(most, |chunk| {
-                assert!((1..=most).contains(&chunk.len()));
-                told.0.extend(chunk.values());
-                told.1.extend(chunk.keys().to_vecs());
+        both.map
+            .for_each_chunk(4, |chunk| {
+                let (strings, rows) = (chunk.keys(), chunk.values());
+                assert!(strings.len() <= 4 && strings.len() == rows.len());
+                assert!(strings.len() == 1 || strings.bytes().len() <= 16 << 20);
+                told.extend(
+                    strings
+                        .to_vecs()
+                        .into_iter()
+                        .map(Text)
+                        .zip(rows.iter().copied()),
+                );
                 Ok(())
             })
             .unwrap();
-            assert_eq!((&told.0, &told.1), (&rows, &keys), "{most} at a time");
-        }
-        // What it is told to do fails: so does it, and calls go on.
-        let mut calls = 0;
-        let failed = map.for_each_chunk(1, |_| {
-            calls += 1;
-            Err(Error::Poisoned)
-        });
-        assert!(matches!(failed, Err(Error::Poisoned)) && calls == 1);
-        oracle.assert_same(&map);
+        assert!(told.into_iter().eq(batch.into_iter().zip(0..)));
     }
     on_every_device(body);
 }
@@ -377,13 +349,11 @@ fn rows_are_not_believed_without_strings() {
         assert!(matches!(refused, FileError::RowBound { .. }), "{refused}");
     }
     // Of 100,000 rows two are left: the builder says that there may be so many.
-    let map = RowMap::<str>::new(&device).unwrap();
+    let mut both = Checked::from(RowMap::<str>::new(&device).unwrap());
     let batch = strings(0..100_000);
-    let mut oracle = Oracle::default();
-    map.insert(&batch).unwrap();
-    oracle.insert(&batch);
-    let gone = &batch[1..99_999];
-    assert_eq!(map.remove(gone).unwrap(), oracle.remove(gone));
+    both.insert(&batch);
+    both.remove(&batch[1..99_999]);
+    let Checked { map, oracle } = both;
     map.save(&path).unwrap();
     drop(map);
     let refused = cause(RowMap::<str>::load(&device, &path));

@@ -5,15 +5,16 @@ use gpumap::strings::{StringColumn, Strings};
 use gpumap::{Buffer, Error, RowMap};
 use gpumap_tests::Target;
 
-use super::{Oracle, on_every_device, strings};
+use super::{Checked, on_every_device, strings};
 
 #[test]
 fn lookups_are_queued_wherever_strings_lie() {
     fn body(on: &Target) {
         let n = on.n(500, 100_000) as u64;
         let stream = on.stream();
-        let (map, mut oracle) = (RowMap::<str>::new(on.device()).unwrap(), Oracle::default());
+        let mut both = Checked::new(on);
         let batch = strings((0..n).step_by(2));
+        let Checked { map, oracle } = &mut both;
         let queued = map.on(&stream);
         let given = queued.insert(&batch).unwrap().wait().unwrap();
         assert_eq!(given, oracle.insert(&batch).0);
@@ -52,7 +53,7 @@ fn lookups_are_queued_wherever_strings_lie() {
             oracle.remove(gone)
         );
         assert_eq!(queued.get(gone).unwrap().wait().unwrap(), [None; 20]);
-        oracle.assert_same(&map);
+        both.assert_same();
     }
     on_every_device(body);
 }

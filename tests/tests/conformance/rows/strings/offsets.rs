@@ -4,7 +4,7 @@ use gpumap::strings::StringColumn;
 use gpumap::{Buffer, Error, RowMap};
 use gpumap_tests::Target;
 
-use super::{Oracle, on_every_device, strings};
+use super::{Checked, on_every_device, strings};
 
 /// The first string that is wrong, by its ends.
 fn expect_refused<T: std::fmt::Debug>(outcome: Result<T, Error>, expected: (i64, i64), all: usize) {
@@ -24,11 +24,8 @@ fn they_are_refused() {
         let stream = on.stream();
         let bytes = vec![b'a'; 50];
         let on_device = Buffer::from_slice(&stream, &bytes).unwrap();
-        let map = RowMap::<str>::new(on.device()).unwrap();
-        let mut oracle = Oracle::default();
-        let held = strings(0..20);
-        map.insert(&held).unwrap();
-        oracle.insert(&held);
+        let mut both = Checked::new(on);
+        both.insert(&strings(0..20));
         for (offsets, ends) in [
             (vec![0, 4, 3, 9], (4, 3)),
             (vec![-1, 4], (-1, 4)),
@@ -51,12 +48,12 @@ fn they_are_refused() {
                 StringColumn::new(&narrow, &on_device),
                 StringColumn::new(&wide, &on_device),
             ] {
-                expect_refused(map.insert(&column), ends, 50);
-                expect_refused(map.get(&column), ends, 50);
-                expect_refused(map.remove(&column), ends, 50);
+                expect_refused(both.map.insert(&column), ends, 50);
+                expect_refused(both.map.get(&column), ends, 50);
+                expect_refused(both.map.remove(&column), ends, 50);
             }
         }
-        oracle.assert_same(&map);
+        both.assert_same();
     }
     on_every_device(body);
 }
