@@ -152,7 +152,7 @@ impl Occupancy {
         }
     }
 
-    /// Counts pairs that were stored by a call that ran alone, or beyond its reservation.
+    /// Counts pairs that were stored by a call that ran alone.
     pub(crate) fn stored(&self, pairs: usize) {
         self.reserved.fetch_add(pairs, AcqRel);
         self.add_to_len(pairs as isize);
@@ -195,8 +195,12 @@ impl Occupancy {
 }
 
 impl Reservation<'_> {
-    /// Ends it: `stored` pairs are in the map now, the rest of the reservation is released.
+    /// Ends it: `stored` pairs are in the map now, also those beyond it; the rest of it is released.
     pub(crate) fn commit(mut self, stored: usize) {
+        let beyond = stored.saturating_sub(self.pairs);
+        if beyond != 0 {
+            self.occupancy.reserved.fetch_add(beyond, AcqRel);
+        }
         self.occupancy.add_to_len(stored as isize);
         self.pairs = self.pairs.saturating_sub(stored);
     }

@@ -123,9 +123,7 @@ impl<K: WordKey, V: Word> Map<K, V> {
             launch(MapRef::new(view, core.kernels.slots, counts))
         })?;
         // Under the lock still: a call that runs alone must find the figures right.
-        let within = ended.tally.inserted.min(most_new);
-        reservation.commit(within);
-        core.state.occupancy.stored(ended.tally.inserted - within);
+        reservation.commit(ended.tally.inserted);
         core.state.occupancy.removed(ended.tally.removed);
         drop(table);
         ended.report(core.kernels.slots)
