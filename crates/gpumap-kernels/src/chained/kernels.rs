@@ -161,34 +161,35 @@ unsafe fn compact_all<F: Format>(args: &CompactArgs) {
     }
 }
 
-/// The kernels of a chained map with keys of type `K` and values of type `V`.
+/// The kernels of a chained map with keys and values of one size, for a host that does not know their types: what pointers in
+/// arguments lead to are keys and values of this size.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Debug)]
-pub struct ChainedKernels<K: crate::slot::Bits, V: crate::slot::Bits> {
+pub struct ChainedKernels {
     /// Slots per slab.
     pub slab_slots: u32,
     /// What the slots are like.
     pub slots: SlotKind,
     /// Stores pairs, whatever is there.
-    pub append: &'static gpumap_simt::kernel::Kernel<ChainedArgs<K, V>>,
+    pub append: &'static gpumap_simt::kernel::Kernel<ChainedArgs<u8, u8>>,
     /// Stores pairs whose key is absent.
-    pub insert: &'static gpumap_simt::kernel::Kernel<ChainedArgs<K, V>>,
+    pub insert: &'static gpumap_simt::kernel::Kernel<ChainedArgs<u8, u8>>,
     /// Looks up.
-    pub get: &'static gpumap_simt::kernel::Kernel<ChainedArgs<K, V>>,
+    pub get: &'static gpumap_simt::kernel::Kernel<ChainedArgs<u8, u8>>,
     /// Takes away one pair for each key.
-    pub remove: &'static gpumap_simt::kernel::Kernel<ChainedArgs<K, V>>,
+    pub remove: &'static gpumap_simt::kernel::Kernel<ChainedArgs<u8, u8>>,
     /// Counts the pairs with each key.
-    pub count: &'static gpumap_simt::kernel::Kernel<CountArgs<K, V>>,
+    pub count: &'static gpumap_simt::kernel::Kernel<CountArgs<u8, u8>>,
     /// Collects the values of each key.
-    pub get_all: &'static gpumap_simt::kernel::Kernel<GetAllArgs<K, V>>,
+    pub get_all: &'static gpumap_simt::kernel::Kernel<GetAllArgs<u8, u8>>,
     /// Does with each key what its operation says.
-    pub mixed: &'static gpumap_simt::kernel::Kernel<ChainedArgs<K, V>>,
+    pub mixed: &'static gpumap_simt::kernel::Kernel<ChainedArgs<u8, u8>>,
     /// Compacts chains.
     pub compact: &'static gpumap_simt::kernel::Kernel<CompactArgs>,
     /// Removes what a predicate does not hold for.
     pub retain: &'static gpumap_simt::kernel::Kernel<RetainChainsArgs>,
     /// Dumps.
-    pub retrieve_all: &'static gpumap_simt::kernel::Kernel<DumpChainsArgs<K, V>>,
+    pub retrieve_all: &'static gpumap_simt::kernel::Kernel<DumpChainsArgs<u8, u8>>,
     /// Counts what chains hold.
     pub stats: &'static gpumap_simt::kernel::Kernel<ChainStatsArgs>,
 }
@@ -266,20 +267,23 @@ macro_rules! chained_kernels {
         }
         /// The kernels of this format.
         #[cfg(not(target_arch = "nvptx64"))]
-        pub static $set: ChainedKernels<$k, $v> = ChainedKernels {
-            slab_slots: super::slab::slots::<$format>(),
-            slots: <$format as Named>::KIND,
-            append: &$APPEND,
-            insert: &$INSERT,
-            get: &$GET,
-            remove: &$REMOVE,
-            count: &$COUNT,
-            get_all: &$GET_ALL,
-            mixed: &$MIXED,
-            compact: &$COMPACT,
-            retain: &$RETAIN,
-            retrieve_all: &$RETRIEVE_ALL,
-            stats: &$STATS,
+        // SAFETY: the set says what its keys and values are, and its users keep to that.
+        pub static $set: ChainedKernels = unsafe {
+            ChainedKernels {
+                slab_slots: super::slab::slots::<$format>(),
+                slots: <$format as Named>::KIND,
+                append: $APPEND.erased(),
+                insert: $INSERT.erased(),
+                get: $GET.erased(),
+                remove: $REMOVE.erased(),
+                count: $COUNT.erased(),
+                get_all: $GET_ALL.erased(),
+                mixed: $MIXED.erased(),
+                compact: &$COMPACT,
+                retain: &$RETAIN,
+                retrieve_all: $RETRIEVE_ALL.erased(),
+                stats: &$STATS,
+            }
         };
     };
 }
@@ -331,27 +335,13 @@ chained_kernels! {
     CHAINED_STATS_8_8_SPLIT chained_stats_8_8_split
 }
 
-/// The sizes of key and value that chained maps have: implemented by `u32` and `u64`, which stand for
-/// pairs of 4 + 4 and of 8 + 8 bytes.
+/// The kernels for keys and values of so many bytes, 4 or 8, and an encoding.
 #[cfg(not(target_arch = "nvptx64"))]
-pub trait ChainedBits: crate::slot::Bits {
-    /// The kernels for keys and values of this size.
-    fn chained_kernels(encoding: Encoding) -> &'static ChainedKernels<Self, Self>;
-}
-
-#[cfg(not(target_arch = "nvptx64"))]
-impl ChainedBits for u32 {
-    fn chained_kernels(_: Encoding) -> &'static ChainedKernels<Self, Self> {
-        &PACKED_4_4
-    }
-}
-
-#[cfg(not(target_arch = "nvptx64"))]
-impl ChainedBits for u64 {
-    fn chained_kernels(encoding: Encoding) -> &'static ChainedKernels<Self, Self> {
-        match encoding {
-            Encoding::Wide => &WIDE_8_8,
-            Encoding::Split => &SPLIT_8_8,
-        }
+#[must_use]
+pub const fn chained_kernels_of(bytes: usize, encoding: Encoding) -> &'static ChainedKernels {
+    match (bytes, encoding) {
+        (4, _) => &PACKED_4_4,
+        (_, Encoding::Wide) => &WIDE_8_8,
+        (_, Encoding::Split) => &SPLIT_8_8,
     }
 }

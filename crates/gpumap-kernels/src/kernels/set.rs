@@ -20,7 +20,7 @@ use crate::stats::StatsArgs;
 use gpumap_simt::kernel::Kernel;
 
 /// The bits of keys: `u32` and `u64`.
-pub trait KeyBits: crate::chained::kernels::ChainedBits {}
+pub trait KeyBits: Bits {}
 
 impl KeyBits for u32 {}
 impl KeyBits for u64 {}

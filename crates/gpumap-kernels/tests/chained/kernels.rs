@@ -21,7 +21,7 @@ use crate::support::{Contents, HostMap};
 
 /// Launches a kernel for a batch; returns its outcomes, values and counters.
 fn launch<F: Format>(
-    kernel: &Kernel<ChainedArgs<F::Key, F::Value>>,
+    kernel: &Kernel<ChainedArgs<u8, u8>>,
     map: &mut HostMap<F>,
     keys: &[F::Key],
     values: &[F::Value],
@@ -33,8 +33,8 @@ fn launch<F: Format>(
     let args = ChainedArgs {
         view: map.view(),
         batch: Batch {
-            keys: keys.as_ptr(),
-            values: values.as_ptr(),
+            keys: keys.as_ptr().cast(),
+            values: values.as_ptr().cast(),
             value: 0,
             len: keys.len() as u64,
             per_warp: 64,
@@ -43,7 +43,7 @@ fn launch<F: Format>(
         report: Report {
             outcomes: outcomes.as_mut_ptr(),
             flags: flags.as_mut_ptr(),
-            values: found.as_mut_ptr(),
+            values: found.as_mut_ptr().cast(),
         },
         counters: Counters::of(counters.as_mut_ptr()),
     };
@@ -63,7 +63,7 @@ fn launch<F: Format>(
     (outcomes, found, [counters[0], counters[1]])
 }
 
-fn scenario<F: Format>(set: &ChainedKernels<F::Key, F::Value>) {
+fn scenario<F: Format>(set: &ChainedKernels) {
     const N: usize = 1000;
     let mut map = HostMap::<F>::new(11, &[400], 0, 5);
     let keys: Vec<_> = (0..N as u64).map(|i| F::Key::from_u64(!i)).collect();
@@ -111,15 +111,10 @@ fn scenario<F: Format>(set: &ChainedKernels<F::Key, F::Value>) {
 }
 
 /// Counts the pairs of each key, which are so many, and collects them: as many of the same value.
-fn rows<F: Format>(
-    set: &ChainedKernels<F::Key, F::Value>,
-    map: &mut HostMap<F>,
-    keys: &[F::Key],
-    want: &[u64],
-) {
+fn rows<F: Format>(set: &ChainedKernels, map: &mut HostMap<F>, keys: &[F::Key], want: &[u64]) {
     let mut counts = vec![9; keys.len()];
     let batch = Batch {
-        keys: keys.as_ptr(),
+        keys: keys.as_ptr().cast(),
         values: ptr::null(),
         value: 0,
         len: keys.len() as u64,
@@ -148,7 +143,7 @@ fn rows<F: Format>(
         view,
         batch,
         offsets: offsets.as_ptr(),
-        values: values.as_mut_ptr(),
+        values: values.as_mut_ptr().cast(),
         short: Counters::of(short.as_mut_ptr()),
     };
     // SAFETY: as above, and there are as many places.
@@ -161,11 +156,7 @@ fn rows<F: Format>(
 }
 
 /// Dumps the map.
-fn dump<F: Format>(
-    set: &ChainedKernels<F::Key, F::Value>,
-    map: &mut HostMap<F>,
-    contents: &Contents,
-) {
+fn dump<F: Format>(set: &ChainedKernels, map: &mut HostMap<F>, contents: &Contents) {
     let (view, units) = (map.view(), map.units());
     let n = contents.pairs.len();
     // Room for all, and for all but three.
@@ -179,8 +170,8 @@ fn dump<F: Format>(
             view,
             units: units.as_ptr(),
             first: 0,
-            keys: keys.as_mut_ptr(),
-            values: values.as_mut_ptr(),
+            keys: keys.as_mut_ptr().cast(),
+            values: values.as_mut_ptr().cast(),
             room: room as u64,
             pairs: Counters::of(pairs.as_mut_ptr()),
         };
@@ -205,11 +196,7 @@ fn dump<F: Format>(
 }
 
 /// Dumps the map, and computes its figures.
-fn look<F: Format>(
-    set: &ChainedKernels<F::Key, F::Value>,
-    map: &mut HostMap<F>,
-    contents: &Contents,
-) {
+fn look<F: Format>(set: &ChainedKernels, map: &mut HostMap<F>, contents: &Contents) {
     dump(set, map, contents);
     let view = map.view();
     let n = contents.pairs.len();
@@ -229,7 +216,7 @@ fn look<F: Format>(
 
 /// Keys that mean a state, those whose words are their aliases, and others: each so many times that chains have many
 /// slabs, of several super-blocks, the last of which has memory for few of its units.
-fn many_of_few_keys<F: Format>(set: &ChainedKernels<F::Key, F::Value>) {
+fn many_of_few_keys<F: Format>(set: &ChainedKernels) {
     for (buckets, units, blocks_log2) in [
         (1, &[2048, 2048, 700][..], 1),
         (300, &[1024, 33], 0),

@@ -236,7 +236,7 @@ pub(super) fn grid_of_bins(bins: &Bins<u8, u8>) -> Grid {
 
 /// The grid for `len` inputs, `per_warp` for each warp, or more if there are too many warps.
 #[inline]
-fn grid(len: u64, mut per_warp: u64) -> (Grid, u32) {
+pub(crate) fn grid(len: u64, mut per_warp: u64) -> (Grid, u32) {
     let shares = |per_warp| {
         let warps = len.div_ceil(per_warp);
         (warps, warps.div_ceil(BLOCK_WARPS))

@@ -69,7 +69,7 @@ pub(crate) use graph::{Launches, Steps};
 pub(crate) use in_flight::{MapState, OwnState};
 pub use key::{Key, Layout, Numeric, Value, Word, WordKey};
 pub(crate) use key::{has_words, is_word};
-pub(crate) use launch::share_out;
+pub(crate) use launch::{grid, share_out};
 pub use merge::{Merge, Number};
 pub use on_stream::OnStream;
 pub(crate) use on_stream::{MapMemory, Queue, StreamReceiver};

@@ -1,21 +1,19 @@
 //! Batches in which each key says what is done with it.
 
-use std::ptr;
-
+use bytemuck::Pod;
 use gpumap_kernels::chained::answer::Outcome;
 use gpumap_kernels::chained::mixed;
 
-use super::chains::Chains;
-use super::run::Job;
+use super::store::Storing;
 use super::{MultiMap, Word, WordKey};
+use crate::array::Array;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::{Result, expect_same_len};
-use crate::input::{Input, Source};
+use crate::input::Input;
 use crate::map::bits;
-use crate::memory::{host_collect, host_vec};
-use crate::scratch::{ScratchRole, Workspace};
-use bytemuck::Pod;
+use crate::memory::{host_vec, host_zeroed};
+use crate::output::Output;
 
 /// What [`MultiMap::apply`] does with a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,7 +46,7 @@ impl Operation {
     }
 
     /// Whether it may need room.
-    fn stores(self) -> bool {
+    pub(super) fn stores(self) -> bool {
         matches!(self, Self::Insert | Self::Append)
     }
 }
@@ -99,120 +97,18 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
         keys: &(impl Input<K> + ?Sized),
         values: &(impl Input<V> + ?Sized),
     ) -> Result<Vec<Answer<V>>> {
-        let (keys, values) = (keys.source(), values.source());
+        let (keys, values) = (Array::from(keys.source()), values.source().into());
         let len = keys.len();
-        expect_same_len(len, values.len())?;
         expect_same_len(len, operations.len())?;
-        if len == 0 {
-            return Ok(Vec::new());
-        }
-        let codes = operations.iter().map(|operation| operation.code());
-        let codes = host_collect(codes)?;
-        // Allocated first, so that answers are not lost for want of memory once the operations are
-        // done.
-        let (mut outcomes, mut found) = (host_vec(len)?, host_vec(len)?);
-        let mut answers = host_vec(len)?;
-        let most_new = operations
-            .iter()
-            .filter(|operation| operation.stores())
-            .count();
-        self.scratch.of_batch(|scratch| {
-            let staged = scratch.bytes_of_pairs(keys, values)
-                + scratch.bytes_of_output::<u8>(len)
-                + Workspace::bytes_of(len)
-                + Workspace::bytes_of(len.saturating_mul(size_of::<V>()));
-            let mut stage = || {
-                // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
-                unsafe {
-                    Ok(Job {
-                        keys: scratch.stage(ScratchRole::Keys, keys)?,
-                        values: scratch.stage(ScratchRole::Values, values)?,
-                        operations: scratch.stage(ScratchRole::Tiles, Source::Host(&codes))?,
-                        outcomes: scratch.reserve(ScratchRole::FirstOutput, len)?,
-                        flags: ptr::null_mut(),
-                        found: scratch.reserve(ScratchRole::SecondOutput, len)?,
-                        len,
-                    })
-                }
-            };
-            let job = stage().map_err(|error| self.too_large_to_stage(error, most_new, staged))?;
-            let beside = self.apply_beside(scratch, job, most_new)?;
-            if !beside {
-                let mut chains = self.exclusive()?;
-                let room = self.make_room(&mut chains, most_new);
-                room.map_err(|error| error.of_batch_with(staged))?;
-                self.apply_alone(&mut chains, scratch, job, operations, &mut outcomes)?;
-            }
-            // SAFETY: a byte for each key was reserved, and written by the kernel.
-            unsafe { scratch.read_to(&mut outcomes, job.outcomes, len) }?;
-            if outcomes.contains(&(Outcome::Full as u8)) {
-                let (mut chains, operation) = (self.exclusive()?, |i: usize| operations[i]);
-                self.replay(&mut chains, scratch, job, &operation, &mut outcomes)?;
-                drop(chains);
-                // SAFETY: as above.
-                unsafe { scratch.read_to(&mut outcomes, job.outcomes, len) }?;
-            }
-            // SAFETY: as above; memory of a workspace is never uninitialised, and where there was no value
-            // none is looked at.
-            unsafe { scratch.read_to(&mut found, job.found, len) }
-        })?;
+        // Allocated first, so that answers are not lost for want of memory once the operations are done.
+        let (mut found, mut answers) = (host_zeroed::<V>(len)?, host_vec(len)?);
+        let (each, outputs) = (Storing::Each(operations), [Some(found.sink().into()), None]);
+        let (_, outcomes) = self.core.store(each, keys, values, outputs)?;
+        // Where there was no value, none is looked at.
         let told = operations.iter().zip(outcomes).zip(found);
         answers
             .extend(told.map(|((&operation, outcome), found)| answer(operation, outcome, found)));
         Ok(answers)
-    }
-
-    /// Runs the batch beside other calls if it fits for sure, and says whether it did.
-    fn apply_beside(
-        &self,
-        scratch: &mut Workspace,
-        job: Job<K, V>,
-        most_new: usize,
-    ) -> Result<bool> {
-        let spare = match most_new {
-            0 => 0,
-            // Any warp may store.
-            _ => self.spare_slots(job.len),
-        };
-        let chains = self.shared_to_change()?;
-        let Some(reservation) = self
-            .state
-            .occupancy
-            .reserve_pairs(most_new.saturating_add(spare))
-        else {
-            return Ok(false);
-        };
-        let [stored, removed] = self.run_mixed(&chains, scratch, job)?;
-        reservation.commit(stored);
-        self.state.occupancy.removed(removed);
-        Ok(true)
-    }
-
-    /// Runs the batch alone, when there is room for it.
-    fn apply_alone(
-        &self,
-        chains: &mut Chains,
-        scratch: &mut Workspace,
-        job: Job<K, V>,
-        operations: &[Operation],
-        outcomes: &mut Vec<u8>,
-    ) -> Result<()> {
-        let [stored, removed] = self.run_mixed(chains, scratch, job)?;
-        self.state.occupancy.stored(stored);
-        self.state.occupancy.removed(removed);
-        self.replay(chains, scratch, job, &|i| operations[i], outcomes)?;
-        Ok(())
-    }
-
-    /// Runs the batch. Returns how many pairs were stored, and how many removed.
-    fn run_mixed(
-        &self,
-        chains: &Chains,
-        scratch: &mut Workspace,
-        job: Job<K, V>,
-    ) -> Result<[usize; 2]> {
-        let grid = self.share_out(job.len);
-        self.change(chains, scratch, self.kernels.mixed, job, grid)
     }
 }
 

@@ -2,16 +2,16 @@
 
 use std::marker::PhantomData;
 
-use gpumap_kernels::chained::kernels::ChainedBits;
+use gpumap_kernels::chained::kernels::chained_kernels_of;
 use gpumap_kernels::kernels::Encoding;
 
 use super::chains::{Chains, MOST_BUCKETS, MOST_SLABS};
 use super::grow::spare_slabs;
-use super::{MultiMap, Word, WordKey};
+use super::{Core, MultiMap, Word, WordKey};
 use crate::device::Device;
 use crate::error::{Error, Result, Setting};
 use crate::lock::Lock;
-use crate::map::{OwnState, encoding_of, random_seed};
+use crate::map::{OwnState, Pair, encoding_of, random_seed};
 use crate::scratch::ScratchPool;
 use crate::stream::Stream;
 
@@ -116,7 +116,8 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMapBuilder<K, V> {
     /// [`Error::OutOfMemory`], [`Error::Driver`].
     pub fn build(self) -> Result<MultiMap<K, V>> {
         let encoding = encoding_of(&self.device, self.encoding)?;
-        let kernels = K::Bits::chained_kernels(encoding);
+        let pair = Pair::of::<K, V>();
+        let kernels = chained_kernels_of(pair.key, encoding);
         let slab_slots = kernels.slab_slots as usize;
         let buckets = self.buckets.unwrap_or_else(|| {
             let slabs = self.capacity as f64 / (slab_slots as f64 * PAIRS_PER_SLOT);
@@ -134,7 +135,7 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMapBuilder<K, V> {
                 if slabs > MOST_SLABS {
                     return Err(Error::CapacityOverflow {
                         elements: self.capacity,
-                        element_bytes: size_of::<K>() + size_of::<V>(),
+                        element_bytes: pair.key + pair.value,
                     });
                 }
                 slabs
@@ -145,13 +146,17 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMapBuilder<K, V> {
         let stream = Stream::of_calls(&self.device)?;
         let chains = Chains::new(&stream, buckets as u32, slabs, fixed, seed)?;
         let slots = chains.slabs() * slab_slots;
-        Ok(MultiMap {
+        let core = Core {
             scratch: ScratchPool::new(&self.device),
             state: OwnState::new(&self.device, slots, slots),
             chains: Lock::new(chains),
             device: self.device,
             kernels,
+            pair,
             fixed,
+        };
+        Ok(MultiMap {
+            core,
             _pair: PhantomData,
         })
     }

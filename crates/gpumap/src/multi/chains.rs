@@ -5,6 +5,7 @@
 //! exist are marked in the bitmaps for good; they need no memory.
 
 use gpumap_kernels::chained::allocator::{Pool, UNITS_LOG2};
+use gpumap_kernels::chained::retrieve_all::blocks;
 use gpumap_kernels::chained::slab::SLAB_BYTES;
 use gpumap_kernels::chained::view::{ChainedView, bases};
 
@@ -218,6 +219,11 @@ impl Chains {
     /// For each super-block of the pool, of how many of its units there is memory.
     pub fn units_of_super_blocks(&self) -> *const u64 {
         self.units.as_ptr()
+    }
+
+    /// Blocks of a dump of all pairs.
+    pub fn blocks(&self) -> u64 {
+        blocks(&self.view())
     }
 
     /// What the arguments of kernels say of it: as long as this is the same, so are they.

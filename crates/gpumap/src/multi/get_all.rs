@@ -7,8 +7,9 @@ use gpumap_kernels::chained::get_all::GetAllArgs;
 
 use super::all_values::AllValues;
 use super::chains::Chains;
-use super::count::Asked;
-use super::{MultiMap, Word, WordKey};
+use super::look_up::Asked;
+use super::{Core, MultiMap, Word, WordKey};
+use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::input::Input;
 use crate::output::Output;
@@ -37,19 +38,18 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
     /// # Errors
     /// As for [`get`](Self::get).
     pub fn get_all(&self, keys: &(impl Input<K> + ?Sized)) -> Result<AllValues<V>> {
-        let keys = keys.source();
+        let (core, keys) = (&self.core, Array::from(keys.source()));
         let len = keys.len();
-        let mut scratch = self.scratch.take()?;
+        let mut scratch = core.scratch.take()?;
         // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
-        let keys = unsafe { scratch.stage(ScratchRole::Keys, keys) }?;
-        let asked = Asked { keys, len };
-        self.beside_or_alone(|chains| {
+        let asked = unsafe { core.ask(&mut scratch, keys) }?;
+        core.beside_or_alone(|chains| {
             let mut offsets = scratch.output::<u64>(ScratchRole::FirstOutput, len + 1)?;
             let offsets_at = offsets.as_mut_ptr();
-            let pairs = self.lay_out(chains, &mut scratch, asked, offsets_at)?;
+            let pairs = core.lay_out(chains, &mut scratch, &asked, offsets_at)?;
             let mut values = scratch.output::<V>(ScratchRole::SecondOutput, pairs)?;
-            let values_at = values.as_mut_ptr();
-            let whole = self.collect(chains, &mut scratch, asked, (offsets_at, values_at))?;
+            let values_at = values.as_mut_ptr().cast();
+            let whole = core.collect(chains, &mut scratch, &asked, (offsets_at, values_at))?;
             let offsets = scratch.fetch(offsets, len + 1)?;
             let values = scratch.fetch(values, pairs)?;
             Ok((AllValues::new(offsets, values), whole))
@@ -83,27 +83,28 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
         offsets: &mut (impl Output<u64> + ?Sized),
         values: &mut (impl Output<V> + ?Sized),
     ) -> Result<usize> {
-        let keys = keys.source();
+        let (core, keys) = (&self.core, Array::from(keys.source()));
         let len = keys.len();
-        let mut scratch = self.scratch.take()?;
+        let mut scratch = core.scratch.take()?;
         // SAFETY: as above.
-        let keys = unsafe { scratch.stage(ScratchRole::Keys, keys) }?;
-        let asked = Asked { keys, len };
-        self.beside_or_alone(|chains| {
+        let asked = unsafe { core.ask(&mut scratch, keys) }?;
+        core.beside_or_alone(|chains| {
             let mut offsets =
                 scratch.host_target(ScratchRole::FirstOutput, offsets.sink(), len + 1)?;
             let offsets_at = offsets.as_mut_ptr();
-            let pairs = self.lay_out(chains, &mut scratch, asked, offsets_at)?;
+            let pairs = core.lay_out(chains, &mut scratch, &asked, offsets_at)?;
             let mut values =
                 scratch.host_target(ScratchRole::SecondOutput, values.sink(), pairs)?;
-            let values_at = values.as_mut_ptr();
-            let whole = self.collect(chains, &mut scratch, asked, (offsets_at, values_at))?;
+            let values_at = values.as_mut_ptr().cast();
+            let whole = core.collect(chains, &mut scratch, &asked, (offsets_at, values_at))?;
             scratch.copy_to_host(offsets, len + 1)?;
             scratch.copy_to_host(values, pairs)?;
             Ok((pairs, whole))
         })
     }
+}
 
+impl Core {
     /// Does something beside other calls, and if it says that these have spoiled it, once more alone.
     fn beside_or_alone<T>(
         &self,
@@ -130,16 +131,17 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
         &self,
         chains: &Chains,
         scratch: &mut Workspace,
-        asked: Asked<K>,
+        asked: &Asked,
         offsets: *mut u64,
     ) -> Result<usize> {
-        let end = offsets.wrapping_add(asked.len);
+        let len = asked.1.len as usize;
+        let end = offsets.wrapping_add(len);
         // SAFETY: the place after those of the keys.
         unsafe { scratch.stream().fill(end.cast(), 0, size_of::<u64>()) }?;
         self.count_each(chains, scratch, asked, offsets)?;
         // SAFETY: as many places, of this call; `end` is one of them, and written by the scan.
         let pairs = unsafe {
-            queue_exclusive_sum(scratch, offsets, asked.len + 1)?;
+            queue_exclusive_sum(scratch, offsets, len + 1)?;
             scratch.read(end, 1)
         }?;
         Ok(pairs[0] as usize)
@@ -151,18 +153,17 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
         &self,
         chains: &Chains,
         scratch: &mut Workspace,
-        asked: Asked<K>,
-        (offsets, values): (*const u64, *mut V),
+        &(grid, batch): &Asked,
+        (offsets, values): (*const u64, *mut u8),
     ) -> Result<bool> {
-        if asked.len == 0 {
+        if batch.len == 0 {
             return Ok(true);
         }
-        let (grid, per_warp) = self.share_out(asked.len);
         let args = GetAllArgs {
             view: chains.view(),
-            batch: asked.batch(per_warp),
+            batch,
             offsets,
-            values: values.cast(),
+            values,
             short: scratch.counting()?,
         };
         // SAFETY: the kernel set fits the map's types; keys are staged, offsets were laid out for them, and

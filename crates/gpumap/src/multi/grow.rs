@@ -8,7 +8,7 @@ use gpumap_kernels::chained::slab::LANES;
 use gpumap_simt::warp;
 
 use super::chains::Chains;
-use super::{MultiMap, Word, WordKey};
+use super::{Core, MultiMap, Word, WordKey};
 use crate::error::{Error, Result};
 
 const WARP: usize = warp::SIZE as usize;
@@ -34,10 +34,13 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
     /// [`Error::OutOfMemory`], or [`Error::Full`] if the pool is fixed: the map holds what it held.
     /// [`Error::CapacityOverflow`], [`Error::Poisoned`], [`Error::Driver`].
     pub fn reserve(&self, more: usize) -> Result<()> {
-        let spare = self.spare_slots(more);
-        self.make_room_and_spare(&mut *self.exclusive()?, more, spare)
+        let spare = self.core.spare_slots(more);
+        let mut chains = self.core.exclusive()?;
+        self.core.make_room_and_spare(&mut chains, more, spare)
     }
+}
 
+impl Core {
     /// Slots of the slabs that the warps of a batch of `keys` may hold. A batch runs beside others if
     /// there is room for its pairs and for these.
     pub(super) fn spare_slots(&self, keys: usize) -> usize {

@@ -3,7 +3,7 @@
 use gpumap_kernels::chained::chained_ref::ChainedRef;
 
 use super::chains::Chains;
-use super::{MultiMap, Word, WordKey};
+use super::{Core, MultiMap, Word, WordKey};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
@@ -44,20 +44,16 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
         most_new: usize,
         launch: impl FnOnce(ChainedRef<K::Bits, V::Bits>) -> Result<()>,
     ) -> Result<Tally> {
-        self.device.expect_same(stream.device())?;
-        let mut scratch = self.scratch.take()?;
-        let (chains, reservation) = self.chains_with_room(most_new)?;
-        let ended = self.lend(&chains, &mut scratch, stream, |map| {
-            let _callback = chains.callback();
-            launch(map)
-        })?;
+        let core = &self.core;
+        core.device.expect_same(stream.device())?;
+        let mut scratch = core.scratch.take()?;
+        let (chains, reservation) = core.chains_with_room(most_new)?;
+        let ended = core.lend(&chains, &mut scratch, stream, || chains.callback(), launch)?;
         // Under the lock still: a call that runs alone must find the figures right.
-        let within = ended.tally.inserted.min(most_new);
-        reservation.commit(within);
-        self.state.occupancy.stored(ended.tally.inserted - within);
-        self.state.occupancy.removed(ended.tally.removed);
+        reservation.commit(ended.tally.inserted);
+        core.state.occupancy.removed(ended.tally.removed);
         drop(chains);
-        ended.report(self.kernels.slots)
+        ended.report(core.kernels.slots)
     }
 
     /// Lends the map to kernels that store as many pairs as fit: those that find no room get `Full`,
@@ -129,19 +125,19 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
         stream: &Stream,
         launch: impl FnOnce(ChainedRef<K::Bits, V::Bits>) -> Result<()>,
     ) -> Result<Tally> {
-        self.device.expect_same(stream.device())?;
-        let mut scratch = self.scratch.take()?;
-        let chains = self.exclusive()?;
-        let ended = self.lend(&chains, &mut scratch, stream, |map| {
-            let _callback = chains.callback();
-            launch(map)
-        })?;
-        self.state.occupancy.stored(ended.tally.inserted);
-        self.state.occupancy.removed(ended.tally.removed);
+        let core = &self.core;
+        core.device.expect_same(stream.device())?;
+        let mut scratch = core.scratch.take()?;
+        let chains = core.exclusive()?;
+        let ended = core.lend(&chains, &mut scratch, stream, || chains.callback(), launch)?;
+        core.state.occupancy.stored(ended.tally.inserted);
+        core.state.occupancy.removed(ended.tally.removed);
         drop(chains);
-        ended.report(self.kernels.slots)
+        ended.report(core.kernels.slots)
     }
+}
 
+impl Core {
     /// The chains with room for so many pairs more, shared with other calls.
     fn chains_with_room(&self, pairs: usize) -> Result<(ReadGuard<'_, Chains>, Reservation<'_>)> {
         // How many warps there will be is not known.
@@ -160,24 +156,24 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
         let mut chains = self.exclusive()?;
         self.make_room_and_spare(&mut chains, pairs, spare)?;
         let missing = || self.full(pairs, pairs, false);
-        let reservation = self
-            .state
-            .occupancy
-            .reserve_pairs(slots)
-            .or_else(|| self.state.occupancy.reserve_pairs(pairs));
+        let occupancy = &self.state.occupancy;
+        let reservation = occupancy.reserve_pairs(slots);
+        let reservation = reservation.or_else(|| occupancy.reserve_pairs(pairs));
         let reservation = reservation.ok_or_else(missing)?;
         Ok((chains.downgrade(), reservation))
     }
 
-    /// Launches, waits and counts. The caller holds the lock of the chains.
-    fn lend(
+    /// Launches, while there is a `callback`, waits and counts. The caller holds the lock of the chains.
+    fn lend<K, V, C>(
         &self,
         chains: &Chains,
         scratch: &mut Workspace,
         stream: &Stream,
-        launch: impl FnOnce(ChainedRef<K::Bits, V::Bits>) -> Result<()>,
+        callback: impl FnOnce() -> C,
+        launch: impl FnOnce(ChainedRef<K, V>) -> Result<()>,
     ) -> Result<Ended> {
         lend(scratch, stream, &self.state.poisoned, |counts| {
+            let _callback = callback();
             launch(ChainedRef::new(chains.view(), self.kernels.slots, counts))
         })
     }

@@ -1,17 +1,22 @@
-//! Looking keys up.
+//! Looking keys up, and counting their pairs.
 
-use super::run::Job;
-use super::{MultiMap, Word, WordKey};
+use std::ptr;
+
+use gpumap_kernels::chained::kernels::CountArgs;
+use gpumap_kernels::source::Batch;
+use gpumap_simt::kernel::Grid;
+
+use super::chains::Chains;
+use super::{Core, MultiMap, Word, WordKey};
+use crate::array::Array;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::input::{Input, Source};
-use crate::map::Arrays;
+use crate::input::Input;
+use crate::memory::{host_collect, host_zeroed};
 use crate::op::{self, Execute};
-use crate::output::Output;
-use crate::scratch::{ScratchRole, address_of};
-
-use gpumap_kernels::chained::answer::Outcome;
+use crate::output::{Output, Sink};
+use crate::scratch::{ScratchRole, Workspace};
 
 /// # Look up
 impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
@@ -55,27 +60,98 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
     pub fn contains(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<bool>> {
         self.execute(op::contains(keys))
     }
+}
 
-    /// Looks keys up, and waits. The outputs are at least as long as the keys.
-    pub(super) fn look_up(&self, keys: Source<'_, K>, outputs: Arrays<'_>) -> Result<()> {
-        let len = keys.len();
-        let mut scratch = self.scratch.take()?;
-        let mut targets = scratch.host_targets(outputs, len)?;
-        let [values, found] = targets.each_mut().map(address_of);
-        if len == 0 {
-            return Ok(());
-        }
-        // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
-        let staged = unsafe { scratch.stage(ScratchRole::Keys, keys) }?;
-        let job = Job {
-            // The codes of the two outcomes are 0 and 1.
-            outcomes: found,
-            found: values.cast(),
-            ..Job::of_keys(staged, len)
-        };
-        self.look(&*self.shared()?, &mut scratch, self.kernels.get, job)?;
-        scratch.copy_all_to_host(targets.into_iter().flatten())
+/// # Count the pairs of a key
+impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
+    /// For each key how many pairs it has.
+    ///
+    /// ```
+    /// use gpumap::{Device, MultiMap};
+    /// let map = MultiMap::<u32, u32>::with_capacity(&Device::cpu(), 100)?;
+    /// map.append(&[7; 50], &[1; 50])?;
+    /// assert_eq!(map.count(&[7, 8])?, [50, 0]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`get`](Self::get).
+    pub fn count(&self, keys: &(impl Input<K> + ?Sized)) -> Result<Vec<usize>> {
+        let keys = Array::from(keys.source());
+        let mut counts = host_zeroed::<u64>(keys.len())?;
+        self.core.count(keys, Sink::Host(&mut counts))?;
+        host_collect(counts.into_iter().map(|pairs| pairs as usize))
+    }
+
+    /// For each key how many pairs it has, into memory of the host or of the device: `counts[i]` for
+    /// `keys[i]`.
+    ///
+    /// ```
+    /// use gpumap::{Device, MultiMap};
+    /// let map = MultiMap::<u32, u32>::with_capacity(&Device::cpu(), 100)?;
+    /// map.append(&[7, 7, 9], &[1, 2, 3])?;
+    /// let mut counts = [0; 3];
+    /// map.count_into(&[7, 8, 9], &mut counts)?;
+    /// assert_eq!(counts, [2, 0, 1]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::OutputTooSmall`] if there are fewer places than keys; else as for [`get`](Self::get).
+    pub fn count_into(
+        &self,
+        keys: &(impl Input<K> + ?Sized),
+        counts: &mut (impl Output<u64> + ?Sized),
+    ) -> Result<()> {
+        self.core.count(keys.source().into(), counts.sink())
     }
 }
 
-const _: () = assert!(Outcome::Absent as u8 == 0 && Outcome::Present as u8 == 1);
+/// Keys on the device, and how they are shared out among warps.
+pub(super) type Asked = (Grid, Batch<u8, u8>);
+
+impl Core {
+    /// Counts the pairs of each key, into memory of the caller.
+    fn count(&self, keys: Array<'_>, counts: Sink<'_, u64>) -> Result<()> {
+        let (mut scratch, len) = (self.scratch.take()?, keys.len());
+        let mut target = scratch.host_target(ScratchRole::FirstOutput, counts, len)?;
+        // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
+        let asked = unsafe { self.ask(&mut scratch, keys) }?;
+        self.count_each(&*self.shared()?, &mut scratch, &asked, target.as_mut_ptr())?;
+        scratch.copy_to_host(target, len)
+    }
+
+    /// Stages keys.
+    ///
+    /// # Safety
+    /// As for [`Workspace::stage`].
+    pub(super) unsafe fn ask(&self, scratch: &mut Workspace, keys: Array<'_>) -> Result<Asked> {
+        // SAFETY: passed on.
+        let at = unsafe { scratch.stage(ScratchRole::Keys, keys.bytes()) }?;
+        Ok(self.batch(at, ptr::null(), keys.len()))
+    }
+
+    /// Counts the pairs of each key, and waits. The caller holds the lock of the chains; there is a place
+    /// for each key.
+    pub(super) fn count_each(
+        &self,
+        chains: &Chains,
+        scratch: &mut Workspace,
+        &(grid, batch): &Asked,
+        counts: *mut u64,
+    ) -> Result<()> {
+        if batch.len == 0 {
+            return Ok(());
+        }
+        let view = chains.view();
+        let args = CountArgs {
+            view,
+            batch,
+            counts,
+        };
+        // SAFETY: the kernel set fits the map's types; keys are staged, and there is a place for each; the
+        // caller holds the lock until this has ended.
+        unsafe { self.kernels.count.launch(scratch.stream(), grid, args) }?;
+        scratch.stream().finish()
+    }
+}

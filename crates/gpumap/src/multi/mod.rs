@@ -21,8 +21,6 @@ mod all_values;
 mod apply;
 mod builder;
 mod chains;
-mod compact;
-mod count;
 mod get_all;
 mod grow;
 mod lend;
@@ -52,10 +50,10 @@ pub use stats::MultiStats;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::lock::{Lock, ReadGuard, WriteGuard};
-use crate::map::{Batch, Outputs, OwnState, Receiver, Word, WordKey};
+use crate::map::{OwnState, Pair, Receiver, StreamReceiver, Word, WordKey};
 use crate::op::{Execute, Op};
 use crate::poison;
-use crate::scratch::{ScratchPool, Workspace};
+use crate::scratch::ScratchPool;
 use chains::Chains;
 
 /// A value of a [`MultiMap`] with keys `K`: a [`Word`] of as many bytes. It is what the compiler tells about pairs of other sizes.
@@ -132,8 +130,15 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiValue<K> for V {}
 ///
 /// Buckets stay as they are: with many more pairs than the map was built for, chains become long.
 pub struct MultiMap<K: WordKey, V: MultiValue<K>> {
+    core: Core,
+    _pair: PhantomData<fn(K) -> V>,
+}
+
+/// A multimap without the types of its keys and values.
+struct Core {
     device: Device,
-    kernels: &'static ChainedKernels<K::Bits, K::Bits>,
+    kernels: &'static ChainedKernels,
+    pair: Pair,
     scratch: ScratchPool,
     /// Before the chains: dropped first, after waiting for calls in flight. Its occupancy counts pairs, and the slots that are
     /// not empty; its capacity are the pool's slots.
@@ -142,7 +147,6 @@ pub struct MultiMap<K: WordKey, V: MultiValue<K>> {
     chains: Lock<Chains>,
     /// Whether the pool keeps its size.
     fixed: bool,
-    _pair: PhantomData<fn(K) -> V>,
 }
 
 /// # Create
@@ -163,21 +167,8 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
 
 impl<K: WordKey, V: Word<Bits = K::Bits>> Execute<K, V> for MultiMap<K, V> {
     fn execute<A>(&self, op: Op<'_, K, V, A>) -> Result<A> {
-        op.run(Receiver::Multi, |batch, outputs| self.run(batch, outputs))
-    }
-}
-
-impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
-    /// Runs an operation that has been checked. Returns what it counts.
-    fn run(&self, batch: &Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
-        let keys = batch.keys.elements();
-        outputs.through_arrays(batch.keys.len(), |arrays| match batch.kind {
-            kind if kind.traits().stores => {
-                let values = batch.values.each().elements();
-                self.store(Operation::Insert, keys, values, arrays)
-            }
-            kind if kind.traits().removes => self.take_away(keys, arrays),
-            _ => self.look_up(keys, arrays).map(|()| 0),
+        op.run(Receiver::Multi, |batch, outputs| {
+            self.core.run(batch, outputs)
         })
     }
 }
@@ -186,14 +177,13 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
 impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
     /// The device it lives on.
     pub fn device(&self) -> &Device {
-        &self.device
+        &self.core.device
     }
 
     /// How many pairs it holds. Exact when no call is in flight; else every call that has returned is
     /// counted, on a stream every one that has ended. Costs nothing.
     pub fn len(&self) -> usize {
-        self.state.retire_ended();
-        self.state.occupancy.len()
+        self.core.len()
     }
 
     /// Whether it holds no pair.
@@ -204,17 +194,19 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
     /// How many pairs fit in the pool whatever their keys, those that it holds included; slots of
     /// removed pairs count until they are [compacted](Self::compact). Never less than [`len`](Self::len).
     pub fn capacity(&self) -> usize {
-        self.pool_capacity().max(self.len())
-    }
-
-    /// Pairs that the pool was made for.
-    fn pool_capacity(&self) -> usize {
-        self.state.occupancy.capacity()
+        self.core.pool_capacity().max(self.len())
     }
 
     /// Frees the scratch memory that no call is using; see [`Map::trim`](crate::Map::trim).
     pub fn trim(&self) {
-        self.scratch.trim();
+        self.core.scratch.trim();
+    }
+}
+
+impl Core {
+    /// Pairs that the pool was made for.
+    fn pool_capacity(&self) -> usize {
+        self.state.occupancy.capacity()
     }
 
     /// Slots per slab.
@@ -257,15 +249,6 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
         poison::expect_sound(&self.state.poisoned)
     }
 
-    /// See [`poison::or_poison_if_launched`].
-    fn or_poison_if_launched<T>(
-        &self,
-        scratch: &mut Workspace,
-        work: impl FnOnce(&mut Workspace) -> Result<T>,
-    ) -> Result<T> {
-        poison::or_poison_if_launched(&self.state.poisoned, scratch, work)
-    }
-
     fn full(&self, batch: usize, unplaced: usize, partial: bool) -> Error {
         Error::Full {
             len: self.len(),
@@ -281,7 +264,7 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
 impl<K: WordKey, V: Word<Bits = K::Bits>> fmt::Debug for MultiMap<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MultiMap")
-            .field("device", &self.device)
+            .field("device", self.device())
             .field("len", &self.len())
             .field("capacity", &self.capacity())
             .finish_non_exhaustive()

@@ -1,23 +1,9 @@
 //! A [`MultiMap`] on a stream: lookups and removals are queued. What stores waits, since the host stores once more what
 //! found no slab for a moment.
 
-use std::ptr;
-use std::sync::Arc;
-
-use gpumap_kernels::chained::retrieve_all::blocks;
-use gpumap_kernels::count::Counters;
-
-use super::chains::Chains;
-use super::run::{Job, arguments};
 use super::{MultiMap, Word, WordKey};
-use crate::device::Device;
-use crate::error::Result;
-use crate::lock::ReadGuard;
-use crate::map::{
-    Batch, Command, Graph, MapMemory, MapState, OnStream, Outputs, Pair, Receiver, StreamReceiver,
-};
-use crate::scratch::{ScratchPool, Workspace};
-use crate::stream::{LaunchOn, Stream};
+use crate::map::{Graph, OnStream};
+use crate::stream::Stream;
 
 /// # Streams
 impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
@@ -41,7 +27,7 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     pub fn on(&self, stream: &Stream) -> OnStream<'_, K, V> {
-        OnStream::of(self, stream)
+        OnStream::of(&self.core, stream)
     }
 }
 
@@ -73,98 +59,6 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
     /// # Ok::<(), gpumap::Error>(())
     /// ```
     pub fn graph(&self, stream: &Stream) -> Graph<'_, K, V> {
-        Graph::of(self, stream)
-    }
-}
-
-impl<K: WordKey, V: Word<Bits = K::Bits>> StreamReceiver for MultiMap<K, V> {
-    fn receiver(&self) -> Receiver {
-        Receiver::Multi
-    }
-
-    fn device(&self) -> &Device {
-        &self.device
-    }
-
-    fn state(&self) -> &Arc<MapState> {
-        &self.state
-    }
-
-    fn scratch(&self) -> &ScratchPool {
-        &self.scratch
-    }
-
-    fn pair(&self) -> Pair {
-        Pair::of::<K, V>()
-    }
-
-    fn len(&self) -> usize {
-        self.len()
-    }
-
-    fn expect_no_callback(&self) -> Result<()> {
-        self.chains.expect_no_callback()
-    }
-
-    fn memory(&self) -> Result<Box<dyn MapMemory + '_>> {
-        let chains = self.shared()?;
-        Ok(Box::new(ChainsMemory { map: self, chains }))
-    }
-
-    fn run(&self, batch: &Batch<'_>, outputs: Outputs<'_>) -> Result<usize> {
-        self.run(batch, outputs)
-    }
-
-    fn write_pairs(
-        &self,
-        scratch: &mut Workspace,
-        [keys, values]: [*mut u8; 2],
-        room: usize,
-    ) -> Result<usize> {
-        let chains = self.shared()?;
-        let all = 0..blocks(&chains.view());
-        self.dump(&chains, all, scratch, (keys.cast(), values.cast()), room)
-    }
-}
-
-/// Chains.
-struct ChainsMemory<'m, K: WordKey, V: Word<Bits = K::Bits>> {
-    map: &'m MultiMap<K, V>,
-    chains: ReadGuard<'m, Chains>,
-}
-
-impl<K: WordKey, V: Word<Bits = K::Bits>> MapMemory for ChainsMemory<'_, K, V> {
-    fn sight(&self) -> Vec<u64> {
-        self.chains.sight()
-    }
-
-    unsafe fn launch(
-        &self,
-        on: LaunchOn<'_>,
-        command: &Command,
-        counters: Counters,
-        _: *mut u8,
-    ) -> Result<()> {
-        let kernels = self.map.kernels;
-        let job = Job::<K, V> {
-            found: command.out_values.cast(),
-            ..Job::of_keys(command.keys.cast(), command.len)
-        };
-        let (kernel, job, counters) = match command.kind.traits().removes {
-            true => {
-                let flags = command.out_flags;
-                (kernels.remove, Job { flags, ..job }, counters)
-            }
-            false => {
-                // The codes of the two outcomes are 0 and 1.
-                let outcomes = command.out_flags;
-                let nothing = Counters::of(ptr::null_mut());
-                (kernels.get, Job { outcomes, ..job }, nothing)
-            }
-        };
-        let (grid, per_warp) = self.map.share_out(command.len);
-        let args = arguments(&self.chains, job, per_warp, counters);
-        // SAFETY: the kernel set fits the map's types; the rest is the caller's promise.
-        unsafe { kernel.launch(&on, grid, args) }
+        Graph::of(&self.core, stream)
     }
 }

@@ -4,25 +4,27 @@ use std::io::{Read, Write};
 use std::iter::FusedIterator;
 use std::path::Path;
 
+use bytemuck::Pod;
 use gpumap_kernels::chained::allocator::UNITS;
-use gpumap_kernels::chained::retrieve_all::blocks;
 
 use super::chains::Chains;
-use super::{MultiMap, MultiMapBuilder, Word, WordKey};
+use super::retrieve::Part;
+use super::{Core, MultiMap, MultiMapBuilder, Word, WordKey};
 use crate::device::Device;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
 use crate::file::{Header, Kinds};
-use crate::map::Chunk;
+use crate::map::{Chunk, HeldPairs};
 #[cfg(doc)]
 use crate::map::{Map, MapBuilder};
 use crate::persist::{self, Stored};
+use crate::primitives::Order;
 use crate::scratch::Scratch;
 
 /// All pairs of a map in parts, of some blocks of the dump each. No pair may move from the first part to the last.
-struct Parts<'m, K: WordKey, V: Word<Bits = K::Bits>> {
-    map: &'m MultiMap<K, V>,
+struct Parts<'m> {
+    core: &'m Core,
     scratch: Scratch<'m>,
     /// The block after the last one dumped, and how many there are.
     next: u64,
@@ -33,15 +35,15 @@ struct Parts<'m, K: WordKey, V: Word<Bits = K::Bits>> {
     room: usize,
 }
 
-impl<'m, K: WordKey, V: Word<Bits = K::Bits>> Parts<'m, K, V> {
+impl<'m> Parts<'m> {
     /// In parts of about so many pairs.
-    fn new(map: &'m MultiMap<K, V>, chains: &Chains, pairs: usize) -> Result<Self> {
-        let scratch = map.scratch.take()?;
-        let blocks = blocks(&chains.view());
-        let of_block = UNITS as usize * map.slab_slots();
+    fn new(core: &'m Core, chains: &Chains, pairs: usize) -> Result<Self> {
+        let scratch = core.scratch.take()?;
+        let blocks = chains.blocks();
+        let of_block = UNITS as usize * core.slab_slots();
         let step = ((pairs / of_block) as u64).clamp(1, blocks);
         Ok(Self {
-            map,
+            core,
             scratch,
             next: 0,
             blocks,
@@ -51,18 +53,17 @@ impl<'m, K: WordKey, V: Word<Bits = K::Bits>> Parts<'m, K, V> {
     }
 
     /// The next part that has pairs.
-    fn next(&mut self, chains: &Chains) -> Result<Option<Chunk<K, V>>> {
+    fn next<K: Pod, V: Pod>(&mut self, chains: &Chains) -> Result<Option<Chunk<K, V>>> {
         while self.next < self.blocks {
-            let part = self.next..self.blocks.min(self.next + self.step);
-            self.next = part.end;
-            let map = self.map;
-            let most = map.most_pairs(chains);
-            let room = self.room.min(most);
-            let pairs = self
-                .scratch
-                .collect_pairs(room, most, |scratch, outputs, room| {
-                    map.dump(chains, part.clone(), scratch, outputs, room)
-                })?;
+            let blocks = self.next..self.blocks.min(self.next + self.step);
+            self.next = blocks.end;
+            let part: &dyn HeldPairs = &Part {
+                core: self.core,
+                chains,
+                blocks,
+            };
+            let room = self.room.min(part.most());
+            let pairs = part.collect(room, Order::Any, &mut self.scratch)?;
             if !pairs.0.is_empty() {
                 return Ok(Some(Chunk::of(pairs)));
             }
@@ -96,14 +97,14 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
     /// # Errors
     /// From `next`: [`Error::OutOfMemory`], [`Error::Poisoned`], [`Error::Driver`]; nothing comes after an error.
     pub fn chunks(&mut self, pairs: usize) -> impl FusedIterator<Item = Result<Chunk<K, V>>> {
-        let map = &*self;
+        let core = &self.core;
         let mut parts = None;
         // The lock is not held between two items: an iterator that is forgotten would keep it.
         persist::until_error(move || {
-            let chains = map.shared()?;
+            let chains = core.shared()?;
             let parts = match &mut parts {
                 Some(parts) => parts,
-                none => none.insert(Parts::new(map, &chains, pairs)?),
+                none => none.insert(Parts::new(core, &chains, pairs)?),
             };
             parts.next(&chains)
         })
@@ -209,7 +210,7 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> Stored<K, V> for MultiMap<K, V> {
     fn header(&self) -> Header {
         let mut header = Header::new::<K, V>(self.len() as u64);
         header.is_multimap = true;
-        header.capacity = self.pool_capacity() as u64;
+        header.capacity = self.core.pool_capacity() as u64;
         header
     }
 
@@ -218,8 +219,8 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> Stored<K, V> for MultiMap<K, V> {
         pairs: usize,
         give: &mut dyn FnMut(&Chunk<K, V>) -> Result<()>,
     ) -> Result<()> {
-        let chains = self.shared_in_turn()?;
-        let mut parts = Parts::new(self, &chains, pairs)?;
+        let chains = self.core.shared_in_turn()?;
+        let mut parts = Parts::new(&self.core, &chains, pairs)?;
         while let Some(chunk) = parts.next(&chains)? {
             let _callback = chains.callback();
             give(&chunk)?;
@@ -251,7 +252,7 @@ mod tests {
         let mut chunks = map.chunks(1);
         assert!(chunks.next().unwrap().is_ok());
         std::mem::forget(chunks);
-        assert!(map.chains.try_write().is_some());
+        assert!(map.core.chains.try_write().is_some());
     }
 
     /// As if a key had more pairs than there is room for in a part.
@@ -260,11 +261,11 @@ mod tests {
         let map = MultiMap::<u32, u32>::with_capacity(&Device::cpu(), 2_000).unwrap();
         let keys: Vec<u32> = (0..2_000).chain([u32::MAX; 50]).collect();
         map.append(&keys, &keys).unwrap();
-        let chains = map.shared().unwrap();
-        let mut parts = Parts::new(&map, &chains, 1).unwrap();
+        let chains = map.core.shared().unwrap();
+        let mut parts = Parts::new(&map.core, &chains, 1).unwrap();
         parts.room = 1;
         let mut seen = Vec::new();
-        while let Some(chunk) = parts.next(&chains).unwrap() {
+        while let Some(chunk) = parts.next::<u32, u32>(&chains).unwrap() {
             assert!(chunk.iter().all(|(key, value)| key == value));
             seen.extend_from_slice(chunk.keys());
         }

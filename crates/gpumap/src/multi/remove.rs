@@ -1,20 +1,29 @@
-//! Removing pairs.
+//! Removing pairs, and taking away what they left behind.
 
 use std::sync::atomic::Ordering;
 
+use gpumap_kernels::chained::compact::CompactArgs;
 use gpumap_kernels::chained::retain::RetainChainsArgs;
+use gpumap_kernels::chained::slab::LANES;
+use gpumap_simt::kernel::Grid;
 
-use super::compact::grid_of_chains;
-use super::run::Job;
-use super::{MultiMap, Word, WordKey};
+use super::chains::Chains;
+use super::{Core, MultiMap, Word, WordKey};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::input::{Input, Source};
-use crate::map::{Arrays, Pair, stay};
+use crate::input::Input;
+use crate::map::stay;
 use crate::op::{self, Execute};
 use crate::primitives::{Element, Predicate};
-use crate::scratch::{ScratchRole, address_of};
+
+/// Threads per block of the kernels that look at every chain.
+const CHAIN_THREADS: u32 = 256;
+
+/// A grid with eight threads for each base slab.
+pub(super) fn grid_of_chains(bases: u64) -> Grid {
+    Grid::covering(bases * u64::from(LANES), CHAIN_THREADS)
+}
 
 /// # Remove
 impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
@@ -31,46 +40,18 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
         self.execute(op::remove(keys))
     }
 
-    /// Removes one pair for each key that is present, and waits. The outputs are at least as long as the keys.
-    pub(super) fn take_away(&self, keys: Source<'_, K>, outputs: Arrays<'_>) -> Result<usize> {
-        let len = keys.len();
-        if len == 0 {
-            return Ok(0);
-        }
-        let mut scratch = self.scratch.take()?;
-        let mut targets = scratch.host_targets(outputs, len)?;
-        let [values, flags] = targets.each_mut().map(address_of);
-        // SAFETY: what is queued has ended when this returns, or when the workspace goes back.
-        let staged = unsafe { scratch.stage(ScratchRole::Keys, keys) }?;
-        if !values.is_null() {
-            // SAFETY: there is a place for each key. The kernel writes to those of present keys.
-            unsafe { scratch.stream().fill(values, 0, len * size_of::<V>()) }?;
-        }
-        let job = Job {
-            found: values.cast(),
-            flags,
-            ..Job::of_keys(staged, len)
-        };
-        let chains = self.shared_to_change()?;
-        let grid = self.share_out(len);
-        let [removed, _] = self.change(&chains, &mut scratch, self.kernels.remove, job, grid)?;
-        self.state.occupancy.removed(removed);
-        drop(chains);
-        scratch.copy_all_to_host(targets.into_iter().flatten())?;
-        Ok(removed)
-    }
-
     /// Removes every pair. Waits for the calls in flight. The pool keeps its size.
     ///
     /// # Errors
     /// [`Error::Driver`].
     pub fn clear(&self) -> Result<()> {
-        let mut chains = self.state.alone(&self.chains)?;
+        let (core, state) = (&self.core, &self.core.state);
+        let mut chains = state.alone(&core.chains)?;
         // Half-way through it holds neither what it held nor nothing.
-        self.state.poisoned.store(true, Ordering::Release);
+        state.poisoned.store(true, Ordering::Release);
         chains.clear()?;
-        self.state.occupancy.rebuilt(0, self.pool_capacity());
-        self.state.poisoned.store(false, Ordering::Release);
+        state.occupancy.rebuilt(0, core.pool_capacity());
+        state.poisoned.store(false, Ordering::Release);
         Ok(())
     }
 }
@@ -93,24 +74,64 @@ impl<K: WordKey + Element, V: Word<Bits = K::Bits> + Element> MultiMap<K, V> {
     /// # Errors
     /// [`Error::Poisoned`], [`Error::Driver`].
     pub fn retain_where(&self, keys: Predicate<K>, values: Predicate<V>) -> Result<usize> {
-        let mut scratch = self.scratch.take()?;
-        let chains = self.exclusive()?;
+        let core = &self.core;
+        let mut scratch = core.scratch.take()?;
+        let chains = core.exclusive()?;
         let args = RetainChainsArgs {
             view: chains.view(),
-            stay: stay(
-                keys.test().raised(),
-                values.test().raised(),
-                Pair::of::<K, V>(),
-            ),
+            stay: stay(keys.test().raised(), values.test().raised(), core.pair),
             removed: scratch.counting()?,
         };
+        let (grid, retain) = (grid_of_chains(chains.bases()), core.kernels.retain);
+        // SAFETY: nothing else runs on the map until this has ended.
+        let [removed, _] = unsafe { core.change_by(&mut scratch, retain, grid, args) }?;
+        core.state.occupancy.removed(removed);
+        Ok(removed)
+    }
+}
+
+/// # Compact
+impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
+    /// Moves the pairs of every chain together, over what removed ones left behind, and gives slabs that
+    /// are empty then back to the pool. Returns how many. Pairs keep their order. Waits for the calls in
+    /// flight.
+    ///
+    /// ```
+    /// use gpumap::{Device, MultiMap};
+    /// let map = MultiMap::<u64, u64>::with_capacity(&Device::cpu(), 100)?;
+    /// map.append(&[7; 70], &[1; 70])?; // ten slabs of seven
+    /// map.remove(&[7; 63])?;
+    /// assert_eq!(map.compact()?, 9);
+    /// assert_eq!(map.count(&[7])?, [7]);
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`], [`Error::Driver`].
+    pub fn compact(&self) -> Result<usize> {
+        self.core.compact_in(&mut *self.core.exclusive()?)
+    }
+}
+
+impl Core {
+    /// Compacts all chains, alone.
+    pub(super) fn compact_in(&self, chains: &mut Chains) -> Result<usize> {
+        let mut scratch = self.scratch.take()?;
+        let args = CompactArgs {
+            view: chains.view(),
+            freed: scratch.counting()?,
+        };
         let grid = grid_of_chains(chains.bases());
-        let [removed, _] = self.or_poison_if_launched(&mut scratch, |scratch| {
-            // SAFETY: the kernel set fits the map's types; nothing else runs on the map until this has ended.
-            unsafe { self.kernels.retain.launch(scratch.stream(), grid, args) }?;
-            scratch.counted()
-        })?;
-        self.state.occupancy.removed(removed as usize);
-        Ok(removed as usize)
+        // SAFETY: the chains are borrowed exclusively, so nothing else runs on the map.
+        let [freed, _] = unsafe { self.change_by(&mut scratch, self.kernels.compact, grid, args) }?;
+        self.state
+            .occupancy
+            .rebuilt(self.state.occupancy.len(), self.pool_capacity());
+        tracing::debug!(
+            freed,
+            pairs = self.state.occupancy.len(),
+            "compacted the chains"
+        );
+        Ok(freed)
     }
 }

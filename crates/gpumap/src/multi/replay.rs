@@ -6,55 +6,54 @@
 //! they never all are.
 
 use gpumap_kernels::chained::answer::Outcome;
+use gpumap_kernels::source::Batch;
 use gpumap_simt::kernel::Grid;
 use gpumap_simt::warp;
 
-use super::apply::{NOTHING, Operation};
+use super::Core;
+use super::apply::NOTHING;
 use super::chains::Chains;
 use super::run::Job;
-use super::{MultiMap, Word, WordKey};
+use super::store::{Storing, count_of};
 use crate::error::{Error, Result};
 use crate::input::Source;
+use crate::map::grid;
 use crate::scratch::{ScratchRole, Workspace};
 
 const WARP: usize = warp::SIZE as usize;
-/// Warps per block.
-const BLOCK_WARPS: usize = 8;
 /// How many times fewer warps there are each time.
 const FEWER: usize = 8;
 
-impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
-    /// Does once more what found no room of a batch, alone: `operation(i)` with key `i`. Returns how many
-    /// pairs were stored.
+impl Core {
+    /// Does once more what found no room of a batch, alone. Returns how many pairs were stored.
     ///
-    /// The job has its outcomes, and gets those of what is done now; there is room on the host for as many. If there
-    /// is no memory for more, the error says that the rest of the batch is in the map.
+    /// The job has its outcomes, and gets those of what is done now, on the host too. If there is no memory for more, the error says
+    /// that the rest of the batch is in the map.
     pub(super) fn replay(
         &self,
         chains: &mut Chains,
         scratch: &mut Workspace,
-        job: Job<K, V>,
-        operation: &dyn Fn(usize) -> Operation,
+        job: Job,
+        what: Storing<'_>,
         outcomes: &mut Vec<u8>,
     ) -> Result<usize> {
         let mut stored = 0;
-        let mut warps = job.len.div_ceil(WARP);
+        let mut warps = job.len().div_ceil(WARP);
         loop {
             // SAFETY: a byte for each key was reserved, and written by the kernels before.
-            unsafe { scratch.read_to(outcomes, job.outcomes, job.len) }?;
-            let is_full = |&outcome: &u8| outcome == Outcome::Full as u8;
-            let full = outcomes.iter().filter(|outcome| is_full(outcome)).count();
+            unsafe { scratch.read_to(outcomes, job.report.outcomes, job.len()) }?;
+            let full = count_of(Outcome::Full, outcomes);
             if full == 0 {
                 return Ok(stored);
             }
             let refusal = self.make_room(chains, full).err();
             if refusal.is_some() || warps == 0 {
-                return Err(self.full(job.len, full, true).because(refusal));
+                return Err(self.full(job.len(), full, true).because(refusal));
             }
             tracing::debug!(pairs = full, warps, "storing once more what found no room");
             for (i, outcome) in outcomes.iter_mut().enumerate() {
-                *outcome = match is_full(outcome) {
-                    true => operation(i).code(),
+                *outcome = match *outcome == Outcome::Full as u8 {
+                    true => what.operation(i).code(),
                     false => NOTHING,
                 };
             }
@@ -62,13 +61,21 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
             let staged = unsafe { scratch.stage(ScratchRole::Tiles, Source::Host(outcomes)) };
             let operations = match staged {
                 Err(error @ Error::OutOfMemory { .. }) => {
-                    return Err(self.full(job.len, full, true).because(Some(error)));
+                    return Err(self.full(job.len(), full, true).because(Some(error)));
                 }
                 staged => staged?,
             };
-            let again = Job { operations, ..job };
-            let grid = grid_of(job.len, warps);
-            let [new, _] = self.change(chains, scratch, self.kernels.mixed, again, grid)?;
+            let (grid, per_warp) = grid_of(job.len(), warps);
+            let again = Job {
+                grid,
+                batch: Batch {
+                    per_warp,
+                    ..job.batch
+                },
+                operations,
+                ..job
+            };
+            let [new, _] = self.change(chains, scratch, self.kernels.mixed, again)?;
             self.state.occupancy.stored(new);
             stored += new;
             // At last one, and then none.
@@ -85,16 +92,16 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
 fn grid_of(len: usize, warps: usize) -> (Grid, u32) {
     let most = (u32::MAX as usize).next_multiple_of(WARP) / 2;
     let per_warp = len.div_ceil(warps).next_multiple_of(WARP).min(most);
-    let warps = len.div_ceil(per_warp);
-    let threads = warps.min(BLOCK_WARPS) * WARP;
-    let blocks = (warps * WARP).div_ceil(threads);
-    (Grid::new(blocks as u32, threads as u32), per_warp as u32)
+    grid(len as u64, per_warp as u64)
 }
 
 #[cfg(test)]
 mod tests {
     use std::ptr;
 
+    use gpumap_kernels::chained::answer::Report;
+
+    use super::super::{MultiMap, Operation};
     use super::*;
     use crate::device::Device;
 
@@ -111,23 +118,27 @@ mod tests {
             let mut outcomes: Vec<u8> = vec![Outcome::Absent as u8; N];
             let full = outcomes.iter_mut().step_by(every);
             full.for_each(|outcome| *outcome = Outcome::Full as u8);
+            let core = &map.core;
+            let at = keys.as_ptr().cast();
+            let (grid, batch) = core.batch(at, at, N);
             let job = Job {
-                keys: keys.as_ptr(),
-                values: keys.as_ptr(),
+                grid,
+                batch,
                 operations: ptr::null(),
-                outcomes: outcomes.as_mut_ptr(),
-                flags: ptr::null_mut(),
-                found: ptr::null_mut(),
-                len: N,
+                report: Report {
+                    outcomes: outcomes.as_mut_ptr(),
+                    flags: ptr::null_mut(),
+                    values: ptr::null_mut(),
+                },
             };
-            let mut scratch = map.scratch.take().unwrap();
-            let mut chains = map.exclusive().unwrap();
-            let stored = map
+            let mut scratch = core.scratch.take().unwrap();
+            let mut chains = core.exclusive().unwrap();
+            let stored = core
                 .replay(
                     &mut chains,
                     &mut scratch,
                     job,
-                    &|_| Operation::Append,
+                    Storing::All(Operation::Append),
                     &mut Vec::with_capacity(N),
                 )
                 .unwrap();
@@ -150,7 +161,7 @@ mod tests {
                 let (grid, per_warp) = grid_of(len, wished);
                 let warps = (grid.blocks * grid.threads) as usize / WARP;
                 assert!(warps * per_warp as usize >= len);
-                assert!(warps <= wished.next_multiple_of(BLOCK_WARPS));
+                assert!(warps <= wished.next_multiple_of(8));
                 assert!(wished != 1 || warps == 1);
                 assert_eq!(per_warp as usize % WARP, 0);
             }

@@ -2,15 +2,17 @@
 
 use std::ops::Range;
 
-use gpumap_kernels::chained::retrieve_all::{DumpChainsArgs, SHARED_BYTES, THREADS, blocks};
+use gpumap_kernels::chained::retrieve_all::{DumpChainsArgs, SHARED_BYTES, THREADS};
 use gpumap_simt::kernel::Grid;
 
 use super::chains::Chains;
-use super::{MultiMap, Word, WordKey};
+use super::{Core, MultiMap, Word, WordKey};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
+use crate::map::{HeldPairs, StreamReceiver};
 use crate::output::Output;
+use crate::primitives::Order;
 use crate::scratch::Workspace;
 
 /// # Dump
@@ -20,13 +22,10 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::Poisoned`], [`Error::Driver`].
     pub fn retrieve_all(&self) -> Result<(Vec<K>, Vec<V>)> {
-        let mut scratch = self.scratch.take()?;
-        let chains = self.shared()?;
-        let most = self.most_pairs(&chains);
-        scratch.collect_pairs(self.len(), most, |scratch, outputs, room| {
-            let all = 0..blocks(&chains.view());
-            self.dump(&chains, all, scratch, outputs, room)
-        })
+        let mut scratch = self.core.scratch.take()?;
+        let chains = self.core.shared()?;
+        let all: &dyn HeldPairs = &Part::all(&self.core, &chains);
+        all.collect(self.len(), Order::Any, &mut scratch)
     }
 
     /// Every pair, into memory of the host or of the device: `values[i]` belongs to `keys[i]`, in no order. Returns
@@ -51,39 +50,57 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
         keys: &mut (impl Output<K> + ?Sized),
         values: &mut (impl Output<V> + ?Sized),
     ) -> Result<usize> {
-        let mut scratch = self.scratch.take()?;
-        scratch.copy_pairs_to_host(keys, values, self.len(), |scratch, outputs, room| {
-            let chains = self.shared()?;
-            let all = 0..blocks(&chains.view());
-            self.dump(&chains, all, scratch, outputs, room)
-        })
+        let mut scratch = self.core.scratch.take()?;
+        let write = |scratch: &mut Workspace, (keys, values): (*mut K, *mut V), room| {
+            let to = [keys.cast(), values.cast()];
+            self.core.write_pairs(scratch, to, room)
+        };
+        scratch.copy_pairs_to_host(keys, values, self.len(), write)
+    }
+}
+
+/// Blocks of a dump of chains, whose lock is held.
+pub(super) struct Part<'c> {
+    pub core: &'c Core,
+    pub chains: &'c Chains,
+    pub blocks: Range<u64>,
+}
+
+impl<'c> Part<'c> {
+    /// All of them.
+    pub fn all(core: &'c Core, chains: &'c Chains) -> Self {
+        let blocks = 0..chains.blocks();
+        Self {
+            core,
+            chains,
+            blocks,
+        }
+    }
+}
+
+impl HeldPairs for Part<'_> {
+    fn most(&self) -> usize {
+        (self.chains.bases() as usize + self.chains.slabs()) * self.core.slab_slots()
     }
 
-    /// All slots.
-    pub(super) fn most_pairs(&self, chains: &Chains) -> usize {
-        (chains.bases() as usize + chains.slabs()) * self.slab_slots()
-    }
-
-    /// Writes up to `room` pairs of some blocks of the dump, waits, and returns how many there are.
-    pub(super) fn dump(
+    fn write(
         &self,
-        chains: &Chains,
-        part: Range<u64>,
         scratch: &mut Workspace,
-        (keys, values): (*mut K, *mut V),
+        _: Order,
+        [keys, values]: [*mut u8; 2],
         room: usize,
     ) -> Result<usize> {
         let args = DumpChainsArgs {
-            view: chains.view(),
-            units: chains.units_of_super_blocks(),
-            first: part.start,
-            keys: keys.cast(),
-            values: values.cast(),
+            view: self.chains.view(),
+            units: self.chains.units_of_super_blocks(),
+            first: self.blocks.start,
+            keys,
+            values,
             room: room as u64,
             pairs: scratch.counting()?,
         };
         // More than a grid can have are refused.
-        let blocks = u32::try_from(part.end - part.start).unwrap_or(u32::MAX);
+        let blocks = u32::try_from(self.blocks.end - self.blocks.start).unwrap_or(u32::MAX);
         let grid = Grid {
             shared_bytes: SHARED_BYTES,
             ..Grid::new(blocks, THREADS)
@@ -91,9 +108,8 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
         // SAFETY: the kernel set fits the map's types, and both outputs have `room` elements; the
         // caller holds the lock of the chains until the count has been read.
         unsafe {
-            self.kernels
-                .retrieve_all
-                .launch(scratch.stream(), grid, args)
+            let kernel = self.core.kernels.retrieve_all;
+            kernel.launch(scratch.stream(), grid, args)
         }?;
         let [pairs, _] = scratch.counted()?;
         Ok(pairs as usize)

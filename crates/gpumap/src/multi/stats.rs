@@ -2,7 +2,7 @@
 
 use gpumap_kernels::chained::stats::{ChainStatsArgs, figure};
 
-use super::compact::grid_of_chains;
+use super::remove::grid_of_chains;
 use super::{MultiMap, Word, WordKey};
 #[cfg(doc)]
 use crate::error::Error;
@@ -56,8 +56,9 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::Poisoned`], [`Error::Driver`].
     pub fn stats(&self) -> Result<MultiStats> {
-        let mut scratch = self.scratch.take()?;
-        let chains = self.shared()?;
+        let core = &self.core;
+        let mut scratch = core.scratch.take()?;
+        let chains = core.shared()?;
         scratch.reset_counters()?;
         let args = ChainStatsArgs {
             view: chains.view(),
@@ -66,7 +67,7 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
         let grid = grid_of_chains(chains.bases());
         // SAFETY: the kernel set fits the map's types, and there are more counters than figures; the
         // lock is held until they have been read.
-        unsafe { self.kernels.stats.launch(scratch.stream(), grid, args) }?;
+        unsafe { core.kernels.stats.launch(scratch.stream(), grid, args) }?;
         let figures = scratch.read_counters()?.map(|figure| figure as usize);
         Ok(MultiStats {
             len: figures[figure::PAIRS],
@@ -75,7 +76,7 @@ impl<K: WordKey, V: Word<Bits = K::Bits>> MultiMap<K, V> {
             linked_slabs: figures[figure::LINKED],
             pool_slabs: chains.slabs(),
             longest_chain: figures[figure::LONGEST],
-            slots: (chains.bases() as usize + figures[figure::LINKED]) * self.slab_slots(),
+            slots: (chains.bases() as usize + figures[figure::LINKED]) * core.slab_slots(),
             bytes: chains.bytes(),
         })
     }
