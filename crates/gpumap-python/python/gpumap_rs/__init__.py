@@ -58,9 +58,13 @@ none; :class:`FullError`, :class:`PoisonedError`, :class:`BusyError` and :class:
 
 from __future__ import annotations
 
+import math
 import operator
 import os
-from typing import Any, Iterator, Literal, Sequence, Union, overload
+import pickle
+import tempfile
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
+from typing import Any, Literal, TypeVar, Union, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -118,6 +122,12 @@ _DTYPES: dict[str, np.dtype[Any]] = {
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _NAMES_OF_NUMPY = {dtype.name: name for name, dtype in _DTYPES.items()}
+#: A single one stands for as many as there are keys.
+_NUMBER = (int, float, np.number)
+#: How many keys are objects of Python at a time.
+_CHUNK = 1 << 16
+#: How many bytes of keys and values are pickled at most.
+_PICKLED = 1 << 30
 
 
 def _name(dtype: Any) -> str:
@@ -240,10 +250,149 @@ class _Keys:
         self._native.shrink_to_fit()
 
 
-class _Table(_Keys):
+class _Mapping:
+    """What maps and row maps have in common: ``map[keys]`` and ``del map[keys]``."""
+
+    width: Any
+
+    def _look_up(self, keys: Keys) -> tuple[Any, Any]:
+        """What each key has, and whether it is there."""
+        raise NotImplementedError
+
+    def _is_one(self, keys: Any) -> bool:
+        """Whether it is a key itself, and not several."""
+        ndim = getattr(keys, "ndim", None)
+        if self.width is None:
+            return ndim == 0 or not hasattr(keys, "__len__")
+        if isinstance(keys, (list, tuple)):
+            return len(keys) > 0 and not hasattr(keys[0], "__len__")
+        return bool(ndim == 1) if ndim is not None else not hasattr(keys, "__len__")
+
+    def _batch(self, keys: Any) -> tuple[Any, bool]:
+        """Keys, and whether it was one."""
+        if not self._is_one(keys):
+            return keys, False
+        return [keys.tolist() if isinstance(keys, (np.ndarray, np.generic)) else keys], True
+
+    def _find(self, keys: Any, is_one: bool) -> Any:
+        """What each key has. Raises ``KeyError`` for the first that is absent."""
+        try:
+            answers, found = self._look_up(keys)
+        except InexactError:
+            if is_one:
+                raise KeyError(_key_at(keys, 0)) from None
+            raise
+        if isinstance(found, Array):
+            raise TypeError("map[keys] takes keys of the host: get and remove take those of a GPU")
+        if not found.all():
+            raise KeyError(_key_at(keys, int(found.argmin())))
+        return answers
+
+    def __getitem__(self, keys: Any) -> Any:
+        """What one key has, as a number of Python, or an array of what each of several keys has. Raises ``KeyError`` with the first that
+        is absent. Keys of a GPU are a ``TypeError``: :meth:`get` takes them."""
+        batch, is_one = self._batch(keys)
+        answers = self._find(batch, is_one)
+        return answers.tolist()[0] if is_one else answers
+
+    def __delitem__(self: Any, keys: Any) -> None:
+        """Removes one key, or several, of which each is looked up first. Raises ``KeyError`` with the first that is absent: then nothing
+        is removed."""
+        batch, is_one = self._batch(keys)
+        self._find(batch, is_one)
+        if self.remove(batch) == 0 and is_one:  # another thread was faster
+            raise KeyError(_key_at(batch, 0))
+
+    #: Without it Python would look the numbers from ``len(map)`` down to 0 up.
+    __reversed__ = None
+
+
+def _key_at(keys: Any, place: int) -> Any:
+    """A key as an object of Python."""
+    key = keys[place] if isinstance(keys, (list, tuple, range)) else np.asarray(keys)[place]
+    key = key.tolist() if isinstance(key, (np.ndarray, np.generic)) else key
+    return tuple(key) if isinstance(key, list) else key
+
+
+def _one_nan(key: Any) -> Any:
+    """A key of a ``dict``, which takes NaNs for equal only if they are one object."""
+    if isinstance(key, tuple):
+        return tuple(map(_one_nan, key))
+    return key if key == key else math.nan
+
+
+class _Copied:
+    """``copy`` and pickling."""
+
+    device: Any
+
+    def _bytes(self) -> int:
+        """How many bytes keys and values have."""
+        raise NotImplementedError
+
+    def copy(self) -> Any:
+        raise NotImplementedError
+
+    def __copy__(self) -> Any:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.copy()
+
+    def _expect_picklable(self) -> None:
+        name, where = type(self).__name__, self.device
+        if "cuda" in where:
+            raise pickle.PicklingError(f"a {name} on {where} is not pickled: use save and load")
+        size = self._bytes()
+        if size > _PICKLED:
+            raise pickle.PicklingError(
+                f"a {name} with {size} bytes of keys and values is not pickled, only up to {_PICKLED}: use save and load"
+            )
+
+
+_T = TypeVar("_T", bound="_Table")
+
+
+def _filled(cls: type[_T], arguments: dict[str, Any], arrays: tuple[Answers, ...]) -> _T:
+    """A map or a set with these keys and values; pickled ones name this function."""
+    made: Any = cls(**arguments)
+    made.insert(*arrays)
+    return made  # type: ignore[no-any-return]
+
+
+class _Table(_Keys, _Copied):
     """What maps and sets have in common."""
 
     _native: _rust.Map | _rust.Set
+    _grows: bool
+
+    def _arguments(self) -> dict[str, Any]:
+        """Those of another one like this."""
+        key = self.key if self.width is None else (self.key, self.width)
+        on = {"device": self.device} if len(self.devices) == 1 else {"devices": self.devices}
+        capacity = len(self) if self._grows else self.capacity
+        return {"key": key, "capacity": capacity, "grows": self._grows, **on}
+
+    def _bytes(self) -> int:
+        return len(self) * _DTYPES[self.key].itemsize * (self.width or 1)
+
+    def retrieve_all(self, *, to: Any = "host") -> Any:
+        raise NotImplementedError
+
+    def _arrays(self, to: str) -> tuple[Answers, ...]:
+        everything = self.retrieve_all(to=to)
+        return everything if isinstance(everything, tuple) else (everything,)
+
+    def copy(self: _T) -> _T:
+        """Another one with the same types, on the same devices, with all that this has: what changes meanwhile may be in it or not.
+        ``copy.copy`` and ``copy.deepcopy`` are the same.
+
+        It is pickled with its arrays, on a CPU, up to 1 GiB of them; else ``pickle.PicklingError`` says to use :meth:`save`."""
+        return _filled(type(self), self._arguments(), self._arrays("device" if len(self.devices) == 1 else "host"))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        self._expect_picklable()
+        return _filled, (type(self), self._arguments(), self._arrays("host"))
 
     @property
     def devices(self) -> list[str]:
@@ -276,7 +425,30 @@ class _Table(_Keys):
         return self._native.save(path)
 
 
-class Map(_Table):
+class _Values(ValuesView[Any]):
+    """The values of a map."""
+
+    _mapping: Any
+
+    def __iter__(self) -> Iterator[Any]:
+        for _, values in self._mapping.chunks(_CHUNK):
+            yield from values.tolist()
+
+    def __contains__(self, value: object) -> bool:
+        return any(bool((values == value).any()) for _, values in self._mapping.chunks(_CHUNK))
+
+
+class _Items(ItemsView[Any, Any]):
+    """The pairs of a map."""
+
+    _mapping: Any
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        for keys, values in self._mapping.chunks(_CHUNK):
+            yield from zip(self._mapping._listed(keys), values.tolist())
+
+
+class Map(_Mapping, _Table):
     """A map from keys to values.
 
     Parameters
@@ -305,9 +477,9 @@ class Map(_Table):
 
     - A call that changes it waits for all others, and takes effect at one moment.
     - Of several pairs of an :meth:`insert` with one key, the first is stored.
-    - :meth:`retrieve_all`, :meth:`items` and :meth:`chunks` have the pairs, of each device, in the order in which keys were first
+    - :meth:`retrieve_all`, :meth:`chunks` and iterators have the pairs, of each device, in the order in which keys were first
       inserted.
-    - :meth:`chunks` has the pairs of one moment. Until its iterator has ended or is gone, calls that change the map raise
+    - :meth:`chunks` and iterators have the pairs of one moment. Until they have ended or are gone, calls that change the map raise
       :class:`BusyError`. It has not ended with the last chunk, only when asked for one more, as a ``for`` does.
 
     >>> visits = Map(("i32", 3), device="cpu")
@@ -325,6 +497,16 @@ class Map(_Table):
     >>> counts = Map("u32", devices=["cpu", "cpu"])
     >>> counts.merge([7, 8, 7], 1)
     2
+
+    It is used as a ``dict`` too, with one key, or with an array or a list of keys:
+
+    >>> counts[7], counts[[8, 7]]
+    (2, array([1, 2], dtype=uint64))
+    >>> counts[9] = 5
+    >>> counts.update({8: 3, 10: 4})
+    >>> del counts[7]
+    >>> sorted(counts.items())
+    [(8, 3), (9, 5), (10, 4)]
     """
 
     _native: _rust.Map
@@ -341,6 +523,7 @@ class Map(_Table):
     ) -> None:
         on = _on(device, devices)
         self._native = _rust.Map(_key(key), _name(value), _size(capacity, "capacity"), on, grows, None)
+        self._grows = grows
 
     @classmethod
     def load(
@@ -359,6 +542,7 @@ class Map(_Table):
         map = cls.__new__(cls)
         on = _on(device, devices)
         map._native = _rust.Map(_key(key), _name(value), 0, on, True, path)
+        map._grows = True
         return map
 
     def __repr__(self) -> str:
@@ -368,6 +552,35 @@ class Map(_Table):
     def value(self) -> str:
         """The type of the values, as ``"f32"``."""
         return self._native.value
+
+    def _arguments(self) -> dict[str, Any]:
+        return {**super()._arguments(), "value": self.value}
+
+    def _bytes(self) -> int:
+        return super()._bytes() + len(self) * _DTYPES[self.value].itemsize
+
+    def _look_up(self, keys: Keys) -> tuple[Any, Any]:
+        return self._native.get(keys, False, 1)
+
+    def __setitem__(self, keys: Any, values: Any) -> None:
+        """Stores one value for one key, or one for each of several keys, or a number for all of them: as :meth:`upsert`."""
+        batch, is_one = self._batch(keys)
+        if is_one:
+            values = [values]
+        elif isinstance(values, _NUMBER):
+            values = [values] * len(batch)
+        self.upsert(batch, values)
+
+    def update(self, pairs: Map | Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
+        """Stores pairs as that of a ``dict`` does: absent keys too, and of several pairs with one key the last. They come from another
+        map of the same types, chunk by chunk, or from a ``dict`` or an iterable of pairs; :meth:`upsert` takes arrays."""
+        if isinstance(pairs, Map):
+            if pairs is not self:
+                for keys, values in pairs.chunks():
+                    self.upsert(keys, values)
+            return
+        last = {_one_nan(key): value for key, value in dict(pairs).items()}
+        self.upsert(list(last), list(last.values()))
 
     def insert(self, keys: Keys, values: Any, *, outcomes: bool = False, stream: int = 1) -> Any:
         """Stores the pairs whose key is absent; a present key keeps its value, unlike in a ``dict``. Returns how many were
@@ -386,7 +599,7 @@ class Map(_Table):
         self, how: str, present: bool, keys: Keys, values: Any, outcomes: bool, stream: int
     ) -> Any:
         how = f"merge_present:{how}" if present else f"merge:{how}"
-        if isinstance(values, (int, float, np.number)):
+        if isinstance(values, _NUMBER):
             return self._native.merge_one(how, keys, values, outcomes, stream)
         return self._native.change(how, keys, values, outcomes, stream)
 
@@ -424,10 +637,22 @@ class Map(_Table):
         of the map's device."""
         return self._native.retrieve_all(_is_device(to))
 
-    def items(self) -> Iterator[tuple[Any, Any]]:
-        """All pairs, in no order; a key of several numbers is a tuple."""
-        keys, values = self._native.retrieve_all(False)
-        return zip(self._listed(keys), values.tolist())
+    def __iter__(self) -> Iterator[Any]:
+        """All keys, as numbers of Python or tuples of these, taken by :meth:`chunks`, which says what may change meanwhile."""
+        for keys, _ in self.chunks(_CHUNK):
+            yield from self._listed(keys)
+
+    def keys(self) -> KeysView[Any]:
+        """A view of the keys, as a ``dict`` has it; it is iterated as the map."""
+        return KeysView(self)
+
+    def values(self) -> ValuesView[Any]:
+        """A view of the values, iterated as the map."""
+        return _Values(self)
+
+    def items(self) -> ItemsView[Any, Any]:
+        """A view of the pairs, iterated as the map; a key of several numbers is a tuple."""
+        return _Items(self)
 
     def chunks(self, pairs: int = 1 << 20) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
         """All pairs, in no order, as arrays of keys and of values with at most about so many, or 4,096 if that is more: for
@@ -458,6 +683,7 @@ class Set(_Table):
         grows: bool = True,
     ) -> None:
         self._native = _rust.Set(_key(key), _size(capacity, "capacity"), _on(device, devices), grows, None)
+        self._grows = grows
 
     @classmethod
     def load(
@@ -471,6 +697,7 @@ class Set(_Table):
         """A set from a file that :meth:`save` wrote."""
         set = cls.__new__(cls)
         set._native = _rust.Set(_key(key), 0, _on(device, devices), True, path)
+        set._grows = True
         return set
 
     def __repr__(self) -> str:
@@ -491,10 +718,56 @@ class Set(_Table):
         return self._native.chunks(_size(keys, "keys"))
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._listed(self._native.retrieve_all(False)))
+        for keys in self.chunks(_CHUNK):
+            yield from self._listed(keys)
 
 
-class RowMap(_Keys):
+def _loaded(cls: Any, arguments: dict[str, Any], saved: bytes) -> Any:
+    """A row map of its saved form; pickled ones name this function."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "rows")
+        with open(path, "wb") as file:
+            file.write(saved)
+        return cls.load(path, **arguments)
+
+
+class _Rows(_Mapping, _Copied):
+    """What row maps have in common."""
+
+    row_bound: Any
+
+    def save(self, path: str | os.PathLike[str]) -> int:
+        raise NotImplementedError
+
+    def get(self, keys: Any) -> Any:
+        raise NotImplementedError
+
+    def _arguments(self) -> dict[str, Any]:
+        return {"capacity": self.row_bound, "device": self.device}
+
+    def _look_up(self, keys: Keys) -> tuple[Any, Any]:
+        rows = self.get(keys)
+        return rows, rows if isinstance(rows, Array) else rows >= 0
+
+    def _saved(self) -> tuple[Any, dict[str, Any], bytes]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "rows")
+            self.save(path)
+            with open(path, "rb") as file:
+                return type(self), self._arguments(), file.read()
+
+    def copy(self) -> Any:
+        """Another one on the same device, by a temporary file: each key has its row. ``copy.copy`` and ``copy.deepcopy`` are the same.
+
+        It is pickled as it is saved, on a CPU, up to 1 GiB; else ``pickle.PicklingError`` says to use :meth:`save`."""
+        return _loaded(*self._saved())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        self._expect_picklable()
+        return _loaded, self._saved()
+
+
+class RowMap(_Rows, _Keys):
     """A dense row number for each key: 0, 1, 2 and so on, in the order in which keys first come, as ``pandas.factorize``.
 
     Values are plain arrays of the caller, at the places that the numbers say. Rows are ``i32``.
@@ -547,6 +820,19 @@ class RowMap(_Keys):
 
     def __repr__(self) -> str:
         return f"{self._shown()} rows"
+
+    def _arguments(self) -> dict[str, Any]:
+        return {**super()._arguments(), "key": self.key if self.width is None else (self.key, self.width)}
+
+    def _bytes(self) -> int:
+        return len(self) * (_DTYPES[self.key].itemsize * (self.width or 1) + 4)
+
+    def __iter__(self) -> Iterator[Any]:
+        """The keys that it has now, in the order of their rows, as numbers of Python or tuples of these."""
+        keys = self._native.keys(False)
+        for start in range(0, len(keys), _CHUNK):
+            chunk = np.asarray(keys)[start : start + _CHUNK].tolist()
+            yield from chunk if self.width is None else map(tuple, chunk)
 
     def insert(self, keys: Keys, *, outcomes: bool = False, stream: int = 1) -> Any:
         """The row of each key. Absent keys get the next ones, in the order of their first occurrences. With ``outcomes`` also
@@ -612,7 +898,7 @@ class RowMap(_Keys):
         self._native.trim()
 
 
-class StringRowMap:
+class StringRowMap(_Rows):
     """A dense row number for each string, in the order in which strings first come: a :class:`RowMap` with strings of any length
     as keys.
 
@@ -654,6 +940,16 @@ class StringRowMap:
 
     def __repr__(self) -> str:
         return f"StringRowMap(device={self.device!r}) of {len(self)} rows"
+
+    def _bytes(self) -> int:
+        return self.byte_len() + 12 * len(self)
+
+    def _is_one(self, keys: Any) -> bool:
+        return isinstance(keys, (str, bytes))
+
+    def __iter__(self) -> Iterator[str]:
+        """The strings that it has now, in the order of their rows."""
+        return iter(self.keys())
 
     def __len__(self) -> int:
         return len(self._native)
