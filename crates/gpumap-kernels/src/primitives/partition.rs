@@ -568,11 +568,9 @@ where
                 let run = Run { to, len, start };
                 // SAFETY: one thread has the place of the part.
                 unsafe {
-                    self.room
-                        .places
-                        .add(part)
-                        .store(self.route.place(part, run))
-                };
+                    let at = self.room.places.add(part);
+                    at.store(self.route.place(part, run));
+                }
             }
             start += len;
             r += 1;
