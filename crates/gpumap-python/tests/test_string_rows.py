@@ -133,9 +133,9 @@ def test_bad_arguments(device, tmp_path):
     rows.insert([5, 6])
     rows.save(tmp_path / "rows")
     map.save(tmp_path / "strings")
-    with pytest.raises(OSError, match="not the strings of a StringRowMap"):
+    with pytest.raises(OSError, match="not the strings of a row map"):
         gm.StringRowMap.load(tmp_path / "rows", device=device)
-    with pytest.raises(OSError, match="load it into a StringRowMap"):
+    with pytest.raises(OSError, match="load it into a row map of strings"):
         gm.RowMap.load(tmp_path / "strings", device=device)
     with pytest.raises(FileNotFoundError):
         gm.StringRowMap.load(tmp_path / "nothing", device=device)
