@@ -1,5 +1,7 @@
 //! Row maps.
 
+use std::borrow::Borrow;
+
 use gpumap::bytemuck::Pod;
 use gpumap::primitives::{Count, GroupBy, JoinTable, Pairs, Primitives, Sum};
 use gpumap::{Buffer, Result, RowMap, Stream};
@@ -9,45 +11,47 @@ use gpumap_tests::faults::{
 };
 use gpumap_tests::{Target, on_every_target};
 
+use crate::rows::{self, Key};
+
 /// Keys of so many numbers, each of which comes twice.
-fn keys<K: Pod>(numbers: std::ops::Range<u32>) -> Vec<K> {
-    let twice = numbers.clone().chain(numbers);
-    let key = |i: u32| {
-        let mut key = K::zeroed();
-        gpumap::bytemuck::bytes_of_mut(&mut key)[..4].copy_from_slice(&i.to_le_bytes());
-        key
-    };
-    twice.map(key).collect()
+fn keys<K: Key + ?Sized>(numbers: std::ops::Range<u64>) -> Vec<K::One> {
+    rows::keys::<K>(numbers.clone().chain(numbers))
+}
+
+/// Keys of which some are those of a map; strings take more than a chunk of the least size.
+pub(super) fn more<K: Key + ?Sized>() -> Vec<K::One> {
+    keys::<K>(30..if K::ARE_STRINGS { 240 } else { 90 })
 }
 
 /// A map with 40 rows and room for so many.
-fn filled<K: Pod>(on: &Target, capacity: usize) -> Result<RowMap<K>> {
-    let map = RowMap::builder(on.device())
-        .capacity(capacity)
-        .hash_seed(1)
-        .build()?;
-    map.insert(&keys::<K>(0..40))?;
+pub(super) fn filled<K: Key + ?Sized>(on: &Target, capacity: usize) -> Result<RowMap<K>> {
+    let map = K::builder(on.device(), capacity).hash_seed(1).build()?;
+    map.insert(K::batch(&keys::<K>(0..40)))?;
     Ok(map)
 }
 
 /// A map of which half the keys were removed.
-fn thinned<K: Pod>(on: &Target, capacity: usize) -> Result<RowMap<K>> {
+pub(super) fn thinned<K: Key + ?Sized>(on: &Target, capacity: usize) -> Result<RowMap<K>> {
     let map = filled::<K>(on, capacity)?;
-    map.remove(&keys::<K>(5..25))?;
+    map.remove(K::batch(&keys::<K>(5..25)))?;
     Ok(map)
 }
 
 #[test]
 fn removals() {
-    fn body<K: Pod>(on: &Target) {
-        let more = keys::<K>(30..90);
+    fn body<K: Key + ?Sized>(on: &Target)
+    where
+        RowMap<K>: Subject,
+    {
+        let all = &more::<K>();
+        let more = K::batch(all);
         for (room, capacity) in [("with room", 400), ("growing", 0)] {
             let name = |verb: &str| format!("rows: {verb}, {room}");
             let build = |on: &Target| filled::<K>(on, capacity);
-            try_every_call(on, &name("remove"), build, |map| map.remove(&more));
+            try_every_call(on, &name("remove"), build, |map| map.remove(more));
             let build = |on: &Target| thinned::<K>(on, capacity);
-            try_every_call(on, &name("remove more"), build, |map| map.remove(&more));
-            let insert = |map: &RowMap<K>| map.insert(&more);
+            try_every_call(on, &name("remove more"), build, |map| map.remove(more));
+            let insert = |map: &RowMap<K>| map.insert(more);
             try_every_call(on, &name("insert after removals"), build, insert);
             let reserve = |map: &RowMap<K>| map.reserve(1_000);
             try_every_call(on, &name("reserve after removals"), build, reserve);
@@ -75,40 +79,69 @@ fn removals() {
         try_every_call_of_making(on, "rows: load_from", |on| {
             RowMap::<K>::builder(on.device()).load_from(&bytes[..])
         });
-        let dump = |map: &RowMap<K>| Ok((map.keys()?.len(), map.retrieve_all()?.1));
+        let dump =
+            |map: &RowMap<K>| Ok((K::bytes(map.keys()?.borrow()).len(), map.retrieve_all()?.1));
         try_every_call(on, "rows: keys with rows", build, dump);
+        try_every_call(on, "rows: for_each_chunk", build, |map| {
+            let mut told = Vec::new();
+            map.for_each_chunk(9, |chunk| {
+                let keys = K::bytes(chunk.keys()).concat();
+                told.push((keys, chunk.values().to_vec()));
+                Ok(())
+            })?;
+            Ok(told)
+        });
     }
     on_every_target(|on| {
         body::<u64>(on);
         body::<[u32; 3]>(on);
+        body::<str>(on);
     });
 }
 
 #[test]
 fn rows() {
-    fn body<K: Pod>(on: &Target) {
-        let more = keys::<K>(30..90);
+    fn body<K: Key + ?Sized>(on: &Target)
+    where
+        RowMap<K>: Subject,
+    {
+        let all = &more::<K>();
+        let more = K::batch(all);
         for (room, capacity) in [("with room", 400), ("growing", 0)] {
             let build = |on: &Target| filled::<K>(on, capacity);
             let name = |verb: &str| format!("rows: {verb}, {room}");
-            try_every_call(on, &name("insert"), build, |map| map.insert(&more));
+            try_every_call(on, &name("insert"), build, |map| map.insert(more));
             try_every_call(on, &name("insert with new"), build, |map| {
-                let (mut rows, mut new) = (vec![0; more.len()], vec![0; more.len()]);
-                map.insert_with_outcome_into(&more, &mut rows, &mut new)?;
+                let (mut rows, mut new) = (vec![0; all.len()], vec![0; all.len()]);
+                map.insert_with_outcome_into(more, &mut rows, &mut new)?;
                 // When it is done again, none is new.
                 Ok(rows)
             });
             try_every_call(on, &name("reserve"), build, |map| map.reserve(1_000));
         }
         let build = |on: &Target| filled::<K>(on, 100);
-        try_every_call(on, "rows: get", build, |map| map.get(&more));
-        try_every_call(on, "rows: keys", build, |map| Ok(map.keys()?.len()));
+        try_every_call(on, "rows: get", build, |map| map.get(more));
+        try_every_call(on, "rows: keys", build, |map| {
+            Ok(K::bytes(map.keys()?.borrow()).len())
+        });
         try_every_call_but(on, "rows: clear", Exception::Heals, build, RowMap::clear);
+        try_every_call_of_making(on, "rows: build", |on| filled::<K>(on, 1_000));
+    }
+    on_every_target(|on| {
+        body::<u64>(on);
+        body::<[u32; 3]>(on);
+        body::<str>(on);
+    });
+}
+
+#[test]
+fn unique_keys() {
+    fn body<K: Pod>(on: &Target) {
+        let build = |on: &Target| filled::<K>(on, 100);
         try_every_call(on, "rows: unique beside", build, |map| {
-            let unique = Primitives::new(map.device()).unique(&more)?;
+            let unique = Primitives::new(map.device()).unique(&more::<K>())?;
             Ok((unique.inverse, unique.counts, unique.first))
         });
-        try_every_call_of_making(on, "rows: build", |on| filled::<K>(on, 1_000));
     }
     on_every_target(|on| {
         body::<u64>(on);
@@ -173,7 +206,7 @@ impl<K: Pod> Sides<K> {
         let build = keys::<K>(0..40);
         Ok(Self {
             table: JoinTable::new(on.device(), &build[..40 * times])?,
-            probe: keys(30..90),
+            probe: keys::<K>(30..90),
         })
     }
 }

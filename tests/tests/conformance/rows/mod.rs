@@ -16,10 +16,10 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::ops::Deref;
 
-use gpumap::RowMap;
 use gpumap::bytemuck::{Pod, bytes_of, bytes_of_mut};
-use gpumap::rows::{RowInput, RowKey};
+use gpumap::rows::{RowInput, RowKey, RowMapBuilder};
 use gpumap::strings::Strings;
+use gpumap::{Device, RowMap};
 use gpumap_kernels::kernels::Encoding;
 use gpumap_tests::device::noting;
 use gpumap_tests::{Target, on_every_target};
@@ -104,6 +104,9 @@ pub trait Key: RowKey<Column: RowInput<Self>> + 'static {
     /// Key number `i`, which no other one is equal to.
     fn key(i: u64) -> Self::One;
 
+    /// A map with room for so many rows, and for 32 bytes in each string of them.
+    fn builder(device: &Device, rows: usize) -> RowMapBuilder<Self>;
+
     /// The bytes of each key of a dump.
     fn bytes(keys: &Self::Slice) -> Vec<&[u8]>;
 
@@ -131,6 +134,10 @@ impl<K: Pod> Key for K {
         let (word, number) = ((i % words) as usize, i / words + 1);
         bytes_of_mut(&mut key)[4 * word..][..4].copy_from_slice(&(number as u32).to_le_bytes());
         key
+    }
+
+    fn builder(device: &Device, rows: usize) -> RowMapBuilder<K> {
+        RowMap::builder(device).capacity(rows)
     }
 
     fn bytes(keys: &[K]) -> Vec<&[u8]> {
@@ -169,6 +176,10 @@ macro_rules! strings {
                 let mut string = vec![fill; filled as usize];
                 string.extend(i.to_string().bytes());
                 Text(string)
+            }
+
+            fn builder(device: &Device, rows: usize) -> RowMapBuilder<$key> {
+                RowMap::builder(device).capacity(rows).bytes(32 * rows)
             }
 
             fn bytes(keys: &Strings) -> Vec<&[u8]> {
