@@ -58,6 +58,7 @@ none; :class:`FullError`, :class:`PoisonedError`, :class:`BusyError` and :class:
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 import os
@@ -338,7 +339,8 @@ class _Mapping:
 
 def _key_at(keys: Any, place: int) -> Any:
     """A key as an object of Python."""
-    key = keys[place] if isinstance(keys, (list, tuple, range)) else np.asarray(keys)[place]
+    is_array = hasattr(keys, "__array__") or hasattr(keys, "__array_interface__")
+    key = np.asarray(keys)[place] if is_array else next(itertools.islice(keys, place, None))
     key = key.tolist() if isinstance(key, (np.ndarray, np.generic)) else key
     return tuple(key) if isinstance(key, list) else key
 
