@@ -198,17 +198,20 @@ impl<'o> Case<'o> {
 
     fn measure(&self, beside: Beside) -> Result<Row> {
         let ended = AtomicBool::new(false);
+        let begun = AtomicBool::new(beside == Beside::Nothing);
         let (times, others) = thread::scope(|scope| {
             let other = scope.spawn(|| {
                 let mut calls = Calls {
+                    begun: &begun,
                     ended: &ended,
                     times: Vec::new(),
                 };
                 self.change(beside, &mut calls)?;
                 anyhow::Ok(calls.times)
             });
-            let times = self.look_up(beside, || other.is_finished() && beside != Beside::Nothing);
-            // Relaxed: nothing is handed over.
+            let is_alone = || other.is_finished() && beside != Beside::Nothing;
+            // Relaxed: nothing is handed over, here and below.
+            let times = self.look_up(beside, || begun.load(Ordering::Relaxed), is_alone);
             ended.store(true, Ordering::Relaxed);
             let others = other.join().map_err(|_| anyhow!("a thread panicked"))??;
             Ok::<_, anyhow::Error>((times?, others))
@@ -234,15 +237,21 @@ impl<'o> Case<'o> {
         })
     }
 
-    /// Looks keys up until the time is over or there is nothing more beside it; what each call took, sorted.
-    fn look_up(&self, beside: Beside, is_alone: impl Fn() -> bool) -> Result<Vec<f64>> {
+    /// Looks keys up until the time is over and a call beside it has ended, or there is nothing more beside it; what each call took,
+    /// sorted.
+    fn look_up(
+        &self,
+        beside: Beside,
+        has_begun: impl Fn() -> bool,
+        is_alone: impl Fn() -> bool,
+    ) -> Result<Vec<f64>> {
         let (n, pairs) = (self.options.keys, self.pairs as u64);
         let (mut keys, mut numbers) = (vec![0; n], vec![0; n]);
         let (mut out, mut found) = (vec![0; n], vec![0; n]);
         let mut times = Vec::new();
         let start = Instant::now();
         let mut next = 0;
-        while start.elapsed() < self.options.time && !is_alone() {
+        while (start.elapsed() < self.options.time || !has_begun()) && !is_alone() {
             for (key, number) in keys.iter_mut().zip(&mut numbers) {
                 *number = strided(next, pairs);
                 *key = self.keys[*number as usize];
@@ -317,6 +326,7 @@ impl<'o> Case<'o> {
 
 /// Calls beside the lookups.
 struct Calls<'e> {
+    begun: &'e AtomicBool,
     ended: &'e AtomicBool,
     times: Vec<f64>,
 }
@@ -330,6 +340,7 @@ impl Calls<'_> {
         let start = Instant::now();
         let done = call()?;
         self.times.push(start.elapsed().as_secs_f64() * 1e3);
+        self.begun.store(true, Ordering::Relaxed);
         Ok(done)
     }
 }

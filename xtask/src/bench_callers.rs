@@ -1,41 +1,18 @@
 //! `cargo xtask bench-callers`: takes the figures that `gpumap-bench callers` wrote, on whichever machine, into `docs/data`, and writes
 //! the tables and the plot that are made of them.
 
-use std::fs;
-use std::path::PathBuf;
-
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::report_text::{self, rounded};
-use crate::tables;
+use crate::report_text::{self, Options, rounded};
 use crate::workspace::Workspace;
 
 /// The report that the figures become.
 const NAME: &str = "callers.json";
 
-/// Which figures.
-#[derive(clap::Args)]
-pub struct Options {
-    /// What `gpumap-bench callers --output FILE` wrote, in one run or in several on one machine.
-    #[arg(required = true)]
-    figures: Vec<PathBuf>,
-    /// The day of the measurement, as 2026-11-29 [default: today].
-    #[arg(long)]
-    date: Option<String>,
-    /// What the figures do not say themselves.
-    #[arg(long)]
-    note: Option<String>,
-}
-
 /// Runs the command.
 pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
-    let reports = report_text::read(&options.figures)?;
-    let date = report_text::date(options.date.as_deref())?;
-    let text = text_of(&reports, &date, options.note.as_deref());
-    let text = text.context("not the figures of `gpumap-bench callers`")?;
-    fs::write(workspace.root.join(tables::DATA).join(NAME), text)?;
-    tables::write(workspace)
+    report_text::write(workspace, options, NAME, text_of)
 }
 
 /// The file of some reports, which are of one machine.

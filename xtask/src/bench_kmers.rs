@@ -1,14 +1,10 @@
 //! `cargo xtask bench-kmers`: takes the figures that `gpumap-bench kmers` wrote, on whichever machine, into `docs/data`, and writes the
 //! tables that are made of them.
 
-use std::fs;
-use std::path::PathBuf;
-
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::report_text::{self, rounded};
-use crate::tables;
+use crate::report_text::{self, Options, rounded};
 use crate::workspace::Workspace;
 
 /// The report that the figures become.
@@ -17,28 +13,9 @@ const NAME: &str = "kmers.json";
 /// The outputs, and what the tables call them.
 const FORMATS: [(&str, &str); 2] = [(".gpk", ".gpk"), (".tsv", "TSV")];
 
-/// Which figures.
-#[derive(clap::Args)]
-pub struct Options {
-    /// What `gpumap-bench kmers --output FILE` wrote with made reads, each of another form or length, on one machine.
-    #[arg(required = true)]
-    figures: Vec<PathBuf>,
-    /// The day of the measurement, as 2026-11-29 [default: today].
-    #[arg(long)]
-    date: Option<String>,
-    /// What the figures do not say themselves.
-    #[arg(long)]
-    note: Option<String>,
-}
-
 /// Runs the command.
 pub fn run(workspace: &Workspace, options: &Options) -> Result<()> {
-    let reports = report_text::read(&options.figures)?;
-    let date = report_text::date(options.date.as_deref())?;
-    let text = text_of(&reports, &date, options.note.as_deref());
-    let text = text.context("not the figures of `gpumap-bench kmers`")?;
-    fs::write(workspace.root.join(tables::DATA).join(NAME), text)?;
-    tables::write(workspace)
+    report_text::write(workspace, options, NAME, text_of)
 }
 
 /// The file of some reports, which are of one machine and one KMC.

@@ -66,9 +66,9 @@ enum Command {
     /// Measure maps on this CPU, and write the figures into the documents.
     BenchCpu(bench_cpu::Options),
     /// Write figures of `gpumap-bench callers` into the documents.
-    BenchCallers(bench_callers::Options),
+    BenchCallers(report_text::Options),
     /// Write figures of `gpumap-bench kmers` into the documents.
-    BenchKmers(bench_kmers::Options),
+    BenchKmers(report_text::Options),
     /// Run small configurations of the map under many interleavings.
     Explore(explore::Options),
     /// Run product tests under ThreadSanitizer.

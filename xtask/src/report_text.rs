@@ -8,24 +8,45 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::process::capture;
+use crate::tables;
+use crate::workspace::Workspace;
 
-/// What programs of benchmarks wrote.
-pub fn read(paths: &[PathBuf]) -> Result<Vec<Value>> {
-    let read = |path: &PathBuf| {
+/// Which figures become a report.
+#[derive(clap::Args)]
+pub struct Options {
+    /// What the command of `gpumap-bench` wrote by `--output FILE`, in one run or in several on one machine.
+    #[arg(required = true)]
+    figures: Vec<PathBuf>,
+    /// The day of the measurement, as 2026-11-29 [default: today].
+    #[arg(long)]
+    date: Option<String>,
+    /// What the figures do not say themselves.
+    #[arg(long)]
+    note: Option<String>,
+}
+
+/// Makes a report of figures, by `text_of`, which is told the day and the note too, and writes the tables that are made of reports.
+pub fn write(
+    workspace: &Workspace,
+    options: &Options,
+    name: &str,
+    text_of: impl FnOnce(&[Value], &str, Option<&str>) -> Result<String>,
+) -> Result<()> {
+    let read = |path: &PathBuf| -> Result<Value> {
         let name = path.display();
         let figures = fs::read(path).with_context(|| format!("cannot read {name}"))?;
         serde_json::from_slice(&figures).with_context(|| format!("{name} is not a report"))
     };
-    paths.iter().map(read).collect()
-}
-
-/// The day of a measurement: today, unless it is given.
-pub fn date(given: Option<&str>) -> Result<String> {
-    let date = match given {
-        Some(date) => date.to_owned(),
+    let reports = options.figures.iter().map(read);
+    let reports = reports.collect::<Result<Vec<_>>>()?;
+    let date = match &options.date {
+        Some(date) => date.clone(),
         None => String::from_utf8(capture(Command::new("date").arg("+%F"))?.stdout)?,
     };
-    Ok(date.trim().to_owned())
+    let text = text_of(&reports, date.trim(), options.note.as_deref());
+    let text = text.with_context(|| format!("not the figures of {name}"))?;
+    fs::write(workspace.root.join(tables::DATA).join(name), text)?;
+    tables::write(workspace)
 }
 
 /// The text of a report: what stands before the rows, and the rows.

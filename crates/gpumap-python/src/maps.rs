@@ -93,6 +93,11 @@ macro_rules! methods {
             }
 
             #[getter]
+            fn grows(&self, py: Python<'_>) -> bool {
+                py.detach(|| !self.map.is_fixed())
+            }
+
+            #[getter]
             fn device(&self) -> String {
                 self.map.place()
             }

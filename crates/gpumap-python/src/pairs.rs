@@ -93,6 +93,10 @@ impl<K: Key, V: Value> Pairs<K, V> {
         either!(self, map => map.capacity())
     }
 
+    pub fn is_fixed(&self) -> bool {
+        either!(self, map => map.is_fixed())
+    }
+
     pub fn clear(&self) -> gpumap::Result<()> {
         either!(self, map => map.clear())
     }

@@ -50,6 +50,7 @@ pub trait AnyMap: Send + Sync {
     fn layout(&self) -> Layout;
     fn len(&self) -> usize;
     fn capacity(&self) -> usize;
+    fn is_fixed(&self) -> bool;
     fn clear(&self) -> PyResult<()>;
     fn reserve(&self, more: usize) -> PyResult<()>;
     fn shrink_to_fit(&self) -> PyResult<()>;
@@ -242,6 +243,10 @@ impl<K: Key, V: Numeric> AnyMap for Typed<K, V> {
 
     fn capacity(&self) -> usize {
         self.map.capacity()
+    }
+
+    fn is_fixed(&self) -> bool {
+        self.map.is_fixed()
     }
 
     fn clear(&self) -> PyResult<()> {

@@ -81,13 +81,14 @@ fn is_forked(error: &Error) -> bool {
 }
 
 /// Methods that say what the host knows, or free what it has, without the device.
-const OF_THE_HOST: [&str; 17] = [
+const OF_THE_HOST: [&str; 18] = [
     "device",
     "len",
     "lens",
     "is_empty",
     "capacity",
     "byte_capacity",
+    "is_fixed",
     "slots",
     "submaps",
     "load_factor",

@@ -132,6 +132,7 @@ macro_rules! of_every_place {
             Looks len: |m| { m.len(); Ok(()) };
             Looks is_empty: |m| { m.is_empty(); Ok(()) };
             Looks capacity: |m| { m.capacity(); Ok(()) };
+            Looks is_fixed: |m| { m.is_fixed(); Ok(()) };
             Looks trim: |m| { m.trim(); Ok(()) };
             Looks fmt: |m| { let _ = format!("{m:?}"); Ok(()) };
             Looks get: |m| m.get(&[1, 9]).map(drop);

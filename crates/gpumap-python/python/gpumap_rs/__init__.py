@@ -65,7 +65,7 @@ import os
 import pickle
 import tempfile
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Union, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Protocol, Union, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -345,6 +345,17 @@ def _key_at(keys: Any, place: int) -> Any:
     return tuple(key) if isinstance(key, list) else key
 
 
+def _repeated(number: Any, count: int, dtype: np.dtype[Any]) -> Any:
+    """A number for each of so many keys: an array, or if the type does not have that number a list, which is refused."""
+    try:
+        with np.errstate(invalid="ignore", over="ignore"):
+            array = np.full(count, number, dtype)
+    except (OverflowError, ValueError):
+        return [number] * count
+    is_rounded = dtype.kind == "f" and isinstance(number, (float, np.floating))
+    return array if is_rounded or count == 0 or array[0].item() == number else [number] * count
+
+
 def _one_nan(key: Any) -> Any:
     """A key of a ``dict``, which takes NaNs for equal only if they are one object."""
     if isinstance(key, tuple):
@@ -395,14 +406,13 @@ class _Table(_Keys, _Copied):
     """What maps and sets have in common."""
 
     _native: _rust.Map | _rust.Set
-    _grows: bool
 
     def _arguments(self) -> dict[str, Any]:
         """Those of another one like this."""
         key = self.key if self.width is None else (self.key, self.width)
         on = {"device": self.device} if len(self.devices) == 1 else {"devices": self.devices}
-        capacity = len(self) if self._grows else self.capacity
-        return {"key": key, "capacity": capacity, "grows": self._grows, **on}
+        capacity = len(self) if self._native.grows else self.capacity
+        return {"key": key, "capacity": capacity, "grows": self._native.grows, **on}
 
     def _bytes(self) -> int:
         return len(self) * _DTYPES[self.key].itemsize * (self.width or 1)
@@ -586,7 +596,6 @@ class Map(_Mapping, _Table, Generic[K, V]):
     ) -> None:
         on = _on(device, devices)
         self._native = _rust.Map(_key(key), _name(value), _size(capacity, "capacity"), on, grows, None)
-        self._grows = grows
 
     @overload
     @classmethod
@@ -616,7 +625,6 @@ class Map(_Mapping, _Table, Generic[K, V]):
         map = cls.__new__(cls)
         on = _on(device, devices)
         map._native = _rust.Map(_key(key), _name(value), 0, on, True, path)
-        map._grows = True
         return map
 
     def __repr__(self) -> str:
@@ -642,7 +650,7 @@ class Map(_Mapping, _Table, Generic[K, V]):
         if is_one:
             values = [values]
         elif isinstance(values, _NUMBER):
-            values = [values] * len(batch)
+            values = _repeated(values, len(batch), _DTYPES[self.value])
         self.upsert(batch, values)
 
     def update(self, pairs: Map | Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
@@ -815,7 +823,6 @@ class Set(_Table, Generic[K]):
         grows: bool = True,
     ) -> None:
         self._native = _rust.Set(_key(key), _size(capacity, "capacity"), _on(device, devices), grows, None)
-        self._grows = grows
 
     @overload
     @classmethod
@@ -839,7 +846,6 @@ class Set(_Table, Generic[K]):
         """A set from a file that :meth:`save` wrote."""
         set = cls.__new__(cls)
         set._native = _rust.Set(_key(key), 0, _on(device, devices), True, path)
-        set._grows = True
         return set
 
     def __repr__(self) -> str:
@@ -899,6 +905,9 @@ class _Rows(_Mapping, _Copied):
 
     def _arguments(self) -> dict[str, Any]:
         return {"capacity": self.row_bound, "device": self.device}
+
+    def __setitem__(self, keys: NoReturn, rows: NoReturn) -> None:  # no argument has this type
+        raise TypeError(f"a {type(self).__name__} chooses the rows itself: insert(keys) returns them")
 
     def _look_up(self, keys: Keys) -> tuple[Any, Any]:
         rows = self.get(keys)

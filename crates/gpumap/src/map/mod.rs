@@ -115,7 +115,7 @@ use tuning::Tuning;
 /// | On one device: streams, graphs, kernels | [`on`](Self::on), [`graph`](Self::graph), [`launch_with`](Self::launch_with), [`launch_unbounded`](Self::launch_unbounded), [`launch_with_rows`](Self::launch_with_rows) |
 /// | Over a [group](#places) | [`ranks`](Self::ranks), [`run`](Self::run), [`local`](Self::local), [`owner`](Self::owner), [`lens`](Self::lens) |
 /// | Size and state | [`len`](Self::len), [`is_empty`](Self::is_empty), [`device`](Self::device), [`slots`](Self::slots), [`submaps`](Self::submaps), [`load_factor`](Self::load_factor), [`stats`](Self::stats) |
-/// | Capacity and memory | [`capacity`](Self::capacity), [`reserve`](Self::reserve), [`shrink_to_fit`](Self::shrink_to_fit), [`trim`](Self::trim), [`preload`](Self::preload) |
+/// | Capacity and memory | [`capacity`](Self::capacity), [`is_fixed`](Self::is_fixed), [`reserve`](Self::reserve), [`shrink_to_fit`](Self::shrink_to_fit), [`trim`](Self::trim), [`preload`](Self::preload) |
 ///
 /// All verbs take batches: slices, vectors or arrays of the host, which are copied to the
 /// device, or [`Buffer`]s, which are used where they are. They return when the device is done.
@@ -435,6 +435,18 @@ impl<K: Key, V: Value, P: Place> Map<K, V, P> {
     /// ```
     pub fn capacity(&self) -> usize {
         self.held.capacity()
+    }
+
+    /// Whether it refuses what does not fit, as with [`Growth::Fixed`]. A map that was loaded may be, if that was saved.
+    ///
+    /// ```
+    /// use gpumap::{Device, Growth, Map};
+    /// let map = Map::<u64, u64>::builder(&Device::cpu()).growth(Growth::Fixed).build()?;
+    /// assert!(map.is_fixed() && !Map::<u64, u64>::new(&Device::cpu())?.is_fixed());
+    /// # Ok::<(), gpumap::Error>(())
+    /// ```
+    pub fn is_fixed(&self) -> bool {
+        self.held.is_fixed()
     }
 
     /// Frees the scratch memory that no call is using: what staged batches and results of host

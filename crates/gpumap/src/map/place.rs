@@ -70,6 +70,9 @@ pub trait Held<K: Key, V: Value>: Sized + Send + Sync {
     /// See [`Map::capacity`].
     fn capacity(&self) -> usize;
 
+    /// See [`Map::is_fixed`].
+    fn is_fixed(&self) -> bool;
+
     /// See [`Map::reserve`].
     fn reserve(&self, more: usize) -> Result<()>;
 
@@ -182,6 +185,14 @@ impl<K: Key, V: Value> Held<K, V> for Local<K, V> {
 
     fn capacity(&self) -> usize {
         self.storage().capacity().max(self.len())
+    }
+
+    fn is_fixed(&self) -> bool {
+        match self.store() {
+            Store::Inline(core) => core.growth == Growth::Fixed,
+            Store::Cells(core) => core.growth() == Growth::Fixed,
+            Store::Rows(core) => core.is_fixed(),
+        }
     }
 
     fn reserve(&self, more: usize) -> Result<()> {

@@ -269,7 +269,7 @@ impl MapMemory for ChainsMemory<'_> {
         counters: Counters,
         _: *mut u8,
     ) -> Result<()> {
-        // SAFETY: passed on.
+        // SAFETY: the promise of the caller, to whom the command's memory belongs; the lock of the chains is held here.
         unsafe { self.core.launch(&self.chains, &on, command, counters) }
     }
 }

@@ -121,6 +121,10 @@ impl<K: Key, V: Value> Held<K, V> for Seats<Seat<K, V>> {
         self.each(|seat| seat.map().capacity()).iter().sum()
     }
 
+    fn is_fixed(&self) -> bool {
+        self.iter().any(|seat| seat.map().is_fixed())
+    }
+
     fn reserve(&self, more: usize) -> Result<()> {
         self.of_each(|rank, shard| shard.reserve(rank, more))
             .map(drop)

@@ -20,6 +20,7 @@ const CHUNK_BYTES: usize = 16 << 20;
 /// What a string takes in a file besides its bytes and its row.
 type StringLen = u32;
 
+// Of one implementation for all `StringKey`s the compiler does not find that its `Keys` are columns: the bound on keys names the trait.
 macro_rules! strings {
     ($($key:ty)*) => {$(
         impl RowKey for $key {

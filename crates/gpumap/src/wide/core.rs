@@ -153,6 +153,11 @@ impl Core {
         self.rows.set_growing(growing);
     }
 
+    /// Whether it does not grow.
+    pub fn is_fixed(&self) -> bool {
+        self.rows.growth().is_fixed()
+    }
+
     pub fn len(&self) -> usize {
         self.rows.len()
     }

@@ -1,7 +1,7 @@
 //! The methods that maps have in every place: what is written once does the same on a device and over a group.
 
 use gpumap::sharded::Ranks;
-use gpumap::{Buffer, Device, Error, Map, Outcome, Place, Result, Stream};
+use gpumap::{Buffer, Device, Error, Growth, Key, Map, Outcome, Place, Result, Stream, Value};
 use gpumap_tests::device::on_every_target;
 use gpumap_tests::group::on_every_group;
 
@@ -53,10 +53,44 @@ fn body<P: Place>(place: &P) {
     assert_eq!(words.len(), 4);
 }
 
+fn says_whether_it_grows<K: Key, V: Value, P: Place>(place: &P) {
+    let builder = Map::<K, V, P>::builder(place).capacity(10);
+    assert!(!builder.clone().build().unwrap().is_fixed());
+    assert!(builder.growth(Growth::Fixed).build().unwrap().is_fixed());
+}
+
 #[test]
 fn a_map_does_the_same_in_every_place() {
     on_every_target(|on| body::<Device>(on.device()));
     on_every_group(|on| body::<Ranks>(on.ranks()));
+    on_every_target(|on| {
+        says_whether_it_grows::<u64, u32, _>(on.device());
+        says_whether_it_grows::<u32, [u64; 4], _>(on.device());
+        says_whether_it_grows::<u128, u64, _>(on.device());
+    });
+    on_every_group(|on| {
+        says_whether_it_grows::<u64, u32, _>(on.ranks());
+        says_whether_it_grows::<u128, u64, _>(on.ranks());
+    });
+}
+
+/// A file keeps it where it keeps settings, and a map that is loaded says so.
+#[test]
+fn a_loaded_map_says_whether_it_grows() {
+    on_every_target(|on| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fixed");
+        let fixed = Map::<u64, u32>::builder(on.device()).growth(Growth::Fixed);
+        fixed.clone().build().unwrap().save(&path).unwrap();
+        assert!(
+            Map::<u64, u32>::load(on.device(), &path)
+                .unwrap()
+                .is_fixed()
+        );
+        assert!(fixed.load(&path).unwrap().is_fixed());
+        let growing = Map::<u64, u32>::builder(on.device()).load(&path);
+        assert!(!growing.unwrap().is_fixed());
+    });
 }
 
 #[test]

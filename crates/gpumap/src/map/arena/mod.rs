@@ -87,6 +87,11 @@ impl Core {
         self.ids.growth = growth;
     }
 
+    /// How it grows.
+    pub fn growth(&self) -> Growth {
+        self.growth
+    }
+
     /// Bytes of a key, and of an id.
     pub const fn pair_of_ids(key: usize) -> Pair {
         let value = size_of::<u32>();
